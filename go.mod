@@ -1,0 +1,3 @@
+module github.com/tidewheel/tidewheel
+
+go 1.26
