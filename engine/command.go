@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/handle"
+)
+
+// Offset is a byte position in the CommitLog. An answer may leave when the log is released up to the position that came
+// with it.
+type Offset = commitlog.Offset
+
+// AnyQueue lets the writer choose: round robin.
+const AnyQueue = -1
+
+// Command is one thing to do, given to Append: *Put, *Cancel, *Move, *CommitOffset, *DefineTopic, *DeleteTopic,
+// *DefineGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
+type Command interface{ command() }
+
+// Put stores a message. Without a level it is visible in its topic at once; with one, after the level's delay.
+type Put struct {
+	Topic string
+	Queue int // AnyQueue, or 0 and up to the topic's last
+	// Level is the delay level: 0 none, 1 the table's first; above the last it counts as the last and the answer says
+	// so; negative is an error.
+	Level int
+
+	Key, Tag   []byte // at most 127 bytes each
+	Properties []byte // encoded by message.AppendProperty, at most 32 KiB
+	Body       []byte // at most 4 MiB
+
+	BornMs            int64 // the producer's clock; 0: the time of storing
+	BornHost          []byte
+	UserFlag, SysFlag uint32
+	Attempts          uint16
+}
+
+// Cancel takes back a message that is not delivered yet. The handle has been opened by Engine.OpenHandle.
+type Cancel struct{ Handle handle.Handle }
+
+// Move gives a pending message another due time: the old handle is superseded, the answer has the new one. The caller
+// has read the message (Engine.ReadPending) before, since the writer reads no bodies.
+type Move struct {
+	Handle handle.Handle
+	DueMs  int64 // absolute; in the past: now
+	Record Pending
+}
+
+// CommitOffset sets a group's next offset in a queue. Going back needs Seek.
+type CommitOffset struct {
+	Group  string
+	Topic  string
+	Queue  int
+	Offset int64
+	Seek   bool
+}
+
+// DefineTopic makes a topic, or changes its number of queues.
+type DefineTopic struct {
+	Topic  string
+	Queues int // 1 to 65,536
+	Attrs  uint32
+}
+
+// DeleteTopic removes a topic with its queues and committed offsets. Messages waiting for it are dropped when due.
+// A topic made later under the same name is another one.
+type DeleteTopic struct{ Topic string }
+
+// DefineGroup makes a consumer group; a CommitOffset of an unknown group does the same.
+type DefineGroup struct {
+	Group string
+	Attrs uint32
+}
+
+// MarkHole records that the bytes of one message cannot be read: pulls skip it from then on.
+type MarkHole struct {
+	From, To Offset
+	Reason   string
+}
+
+func (*Put) command()          {}
+func (*Cancel) command()       {}
+func (*Move) command()         {}
+func (*CommitOffset) command() {}
+func (*DefineTopic) command()  {}
+func (*DeleteTopic) command()  {}
+func (*DefineGroup) command()  {}
+func (*MarkHole) command()     {}
+
+// Outcome is what became of a command.
+type Outcome uint8
+
+// The outcomes. Cancel and move answer Cancelled, Moved, AlreadyCancelled, Superseded, Delivered or NotFound.
+const (
+	Refused          Outcome = iota // Answer.Err says why; nothing happened
+	Stored                          // put, visible at once
+	Scheduled                       // put, waits until Answer.DueMs
+	Cancelled                       //
+	Moved                           // the new handle is Answer.Handle()
+	AlreadyCancelled                //
+	Superseded                      // it was moved; the newer handle counts
+	Delivered                       // too late: it is in its topic, or in the batch on the way there
+	NotFound                        // unknown, forged, or forgotten after the retention
+	Done                            // topics, groups, offsets, holes
+)
+
+// Answer belongs to the command of the same index. It is a promise only when the log is released up to the position
+// that Append returned.
+type Answer struct {
+	Outcome Outcome
+	Err     error // set when Outcome is Refused
+
+	Topic, Queue uint32
+	Offset       int64  // queue offset of a message visible at once; -1 while it waits
+	Position     Offset // of the message's record
+	Size         int32  // bytes of the record
+	ID           uint64 // number of a waiting message
+	DueMs        int64
+	Lane         uint8
+	Level        int  // the level that was applied
+	Clamped      bool // the level asked for was above the last
+}
+
+// Handle is the unsigned handle of a scheduled or moved message; Engine.SealHandle signs it.
+func (a Answer) Handle() handle.Handle {
+	return handle.Handle{Lane: a.Lane, Topic: a.Topic, ID: a.ID, Due: a.DueMs, Position: a.Position}
+}

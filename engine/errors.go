@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/vfs"
+)
+
+// ErrCorrupt is the kind of every error about damaged bytes; errors.As finds file and offset in a *CorruptError.
+var ErrCorrupt = corrupt.ErrCorrupt
+
+// CorruptError says which file is damaged and where.
+type CorruptError = corrupt.Error
+
+// Returned by Open.
+var (
+	ErrLocked  = vfs.ErrLocked                                        // another process has the directory
+	ErrForeign = errors.New("engine: not a Tidewheel data directory") // it holds something else
+	ErrNewer   = errors.New("engine: written by a newer format")      // the message names both versions
+)
+
+// Returned by Append for the whole call: nothing was taken.
+var (
+	// ErrBusy: call again after Sync and Release, or after the jobs that Tick gave out are installed.
+	ErrBusy = errors.New("engine: busy: a sync or a job has to end first")
+	// ErrFailed: a write of the log or a sync failed. It is final: nothing more is stored until the store is opened
+	// again, since no later sync can be believed.
+	ErrFailed = errors.New("engine: failed until opened again")
+	ErrClosed = errors.New("engine: closed")
+)
+
+// Found in Answer.Err.
+var (
+	ErrTopicName  = errors.New("engine: topic name")
+	ErrNoTopic    = errors.New("engine: unknown topic")
+	ErrQueue      = errors.New("engine: queue out of range")
+	ErrLevel      = errors.New("engine: delay level")
+	ErrTooLarge   = errors.New("engine: too large")
+	ErrProperties = errors.New("engine: properties")
+	ErrDue        = errors.New("engine: due time out of range")
+	ErrOffset     = errors.New("engine: offset")
+	ErrGroupName  = errors.New("engine: group name")
+	ErrDiskFull   = errors.New("engine: disk full") // messages are refused; delivering and cancelling go on
+	ErrStale      = errors.New("engine: the message was rolled since it was read; read it again")
+	ErrBadCommand = errors.New("engine: bad command")
+)
+
+// Returned by reads.
+var (
+	ErrPending   = errors.New("engine: not due yet") // the message may not be seen
+	ErrTrimmed   = errors.New("engine: offset was deleted")
+	ErrNoMessage = errors.New("engine: no such message")
+)
