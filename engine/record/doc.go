@@ -1,0 +1,39 @@
+// Package record has the payloads of all record kinds but the message's: what the fold over the CommitLog reads. The
+// frame around a payload (length, CRC, kind) is package commitlog's; messages are package message's.
+//
+// Every type has the same three methods. PayloadSize is an upper bound of what Append appends, for reserving room.
+// Append appends the payload. Decode reads one: it checks every length and count before it trusts or allocates, and
+// takes nothing but what Append makes, so that one value has exactly one encoding and equal states have equal bytes.
+// Its error is a *corrupt.Error with the byte in the payload as offset and the kind's name in the place of the file;
+// the caller, who knows where the payload is from, may set both. After an error the value holds nothing of use.
+//
+// Values are not safe for concurrent use. Encoders only read. Decoders keep nothing of the payload but where a field
+// says so.
+//
+// # Format
+//
+// Integers of fixed width are big-endian. A uvarint has seven bits a byte, the lowest first, in as few bytes as the
+// value needs. A svarint is a uvarint of the zigzag form (0, -1, 1, -2 … as 0, 1, 2, 3 …). Lists follow their count.
+//
+//	deliver    lane 1 | frontier: due 8, id 8 | queue count uvarint | item count uvarint | queues | items
+//	  queue    topic uvarint | queue uvarint | base + 1 uvarint
+//	  item     due svarint | id svarint | position svarint | size uvarint | link uvarint | tags 4, if the link says so
+//	cancel     id 8 | due 8 | topic 4 | lane 1
+//	supersede  id 8 | due 8 | topic 4 | lane 1 | new id 8
+//	topic      op 1 | id 4 | queues 4 | attributes 4 | length of the name 1 | name
+//	group      op 1 | id 4 | attributes 4 | length of the name 1 | name
+//	commit     group 4 | topic 4 | queue 4 | offset 8 | seek 1
+//	roll       to 8
+//	trim       head 8 | count uvarint | topic uvarint, queue uvarint, minimum uvarint, each
+//	state      part 4 | parts 4 | digest 16 | data, up to the end
+//	hole       from 8 | to 8 | length of the reason 1 | reason
+//
+// Due, id and position of an item are differences to the item before, with wrap-around at 64 bits. Before the first
+// stand the frontier and position 0. The link is the index into the queues times four, plus two when tags follow (they
+// do when they are not zero), plus one when the item is late.
+//
+// # Growth
+//
+// A payload never grows: bytes left over are damage. What has another layout gets another kind, and a batch that an
+// older reader must not skip says so in its header (package commitlog).
+package record
