@@ -10,6 +10,7 @@ import (
 	"path"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/durable"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -25,12 +26,6 @@ const (
 
 	fileVersion = 1
 )
-
-// temporary is added to the name of the file while it is written.
-const temporary = ".new"
-
-// errSync marks a failed sync. It is final for a Ring: what a later one says cannot be believed.
-var errSync = errors.New("sync")
 
 // ErrNewerFormat is the kind of error for a file of keys that a newer version wrote; the text names both.
 var ErrNewerFormat = errors.New("file of a newer version")
@@ -88,11 +83,11 @@ func load(fsys vfs.FS, name string) ([]*key, error) {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
+	if err := durable.SyncDirs(fsys, path.Dir(name)); err != nil {
 		return nil, err
 	}
-	if err := vfs.SyncDir(fsys, path.Dir(name)); err != nil {
+	size, err := f.Size()
+	if err != nil {
 		return nil, err
 	}
 	// A newer version may be longer, so the length is judged after the version.
@@ -105,36 +100,11 @@ func load(fsys vfs.FS, name string) ([]*key, error) {
 
 // store replaces a file of keys. When it returns nil the new one is durable; after an error either may be found.
 func store(fsys vfs.FS, name string, keys []*key) error {
-	if err := write(fsys, name+temporary, appendKeys(nil, keys)); err != nil {
-		// Nothing else cleans up; what cannot be removed is overwritten by the next attempt.
-		_ = fsys.Remove(name + temporary)
+	content := appendKeys(nil, keys)
+	return durable.Replace(fsys, name, func(f vfs.File) error {
+		_, err := f.WriteAt(content, 0)
 		return err
-	}
-	if err := fsys.Rename(name+temporary, name); err != nil {
-		_ = fsys.Remove(name + temporary)
-		return err
-	}
-	if err := vfs.SyncDir(fsys, path.Dir(name)); err != nil {
-		return fmt.Errorf("%w: %w", errSync, err)
-	}
-	return nil
-}
-
-// write makes a file with the content, durable but for its name.
-func write(fsys vfs.FS, name string, content []byte) error {
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := f.WriteAt(content, 0); err != nil {
-		_ = f.Close()
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		_ = f.Close()
-		return fmt.Errorf("%w: %w", errSync, err)
-	}
-	return f.Close()
+	})
 }
 
 // absent is nil when there is no file of the name.

@@ -23,7 +23,6 @@ type Ring struct {
 	name string
 
 	rotate sync.Mutex // one Rotate at a time
-	failed error      // guarded by rotate: the sync that failed
 
 	// keys is replaced as a whole, after the file that has the same keys is durable: no handle is ever sealed with a
 	// key that a power cut can undo.
@@ -70,20 +69,13 @@ func Load(fsys vfs.FS, name string) (*Ring, error) {
 }
 
 // Rotate adds a key, read from random. When it returns nil the file is durable and Seal uses the new key; handles of
-// the older keys stay valid. After an error the ring is as before; Rotate may be tried again unless a sync failed: then
-// it returns the same error until the ring is loaded again.
+// the older keys stay valid. After an error the ring is as before. Rotate may be tried again, also after a failed sync:
+// it writes all of the file anew and believes nothing that an earlier attempt left.
 func (r *Ring) Rotate(random io.Reader) error {
 	r.rotate.Lock()
 	defer r.rotate.Unlock()
-	if r.failed != nil {
-		return r.failed
-	}
 	if err := r.add(*r.keys.Load(), random); err != nil {
-		err = fmt.Errorf("handle: rotate keys: %w", err)
-		if errors.Is(err, errSync) {
-			r.failed = err
-		}
-		return err
+		return fmt.Errorf("handle: rotate keys: %w", err)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 package message
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"strings"
 )
 
 // Properties is an encoded list of name and value pairs, in the order they were appended. A name may stand in it more
@@ -132,7 +132,7 @@ func whyReserved(name []byte) string {
 		}
 	}
 	for i := range reservedPrefixes {
-		if strings.HasPrefix(string(name), reservedPrefixes[i].name) {
+		if bytes.HasPrefix(name, []byte(reservedPrefixes[i].name)) {
 			return reservedPrefixes[i].why
 		}
 	}

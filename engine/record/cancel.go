@@ -38,35 +38,33 @@ func (c *Cancel) Append(b []byte) []byte {
 // Decode reads a payload into c.
 func (c *Cancel) Decode(payload []byte) error {
 	r := reader{kind: KindCancel, b: payload}
-	*c = Cancel{ID: r.u64(), Due: int64(r.u64()), Topic: r.u32(), Lane: r.u8()}
+	*c = r.cancel()
 	return r.end()
 }
 
 // Supersede says that a waiting message was moved: it is gone under its id, and its new message record, with the new
 // id, follows in the same batch. Due, topic and lane are those it had.
 type Supersede struct {
-	ID    uint64
-	Due   int64 // ms since 1970
-	Topic uint32
-	Lane  uint8
+	Cancel
 	NewID uint64
 }
-
-// Key is the message's old place in the order of its lane.
-func (s *Supersede) Key() timerlog.Key { return timerlog.Key{Due: s.Due, ID: s.ID} }
 
 // PayloadSize is what Append appends.
 func (s *Supersede) PayloadSize() int { return supersedeSize }
 
 // Append appends the payload to b.
 func (s *Supersede) Append(b []byte) []byte {
-	c := Cancel{ID: s.ID, Due: s.Due, Topic: s.Topic, Lane: s.Lane}
-	return binary.BigEndian.AppendUint64(c.Append(b), s.NewID)
+	return binary.BigEndian.AppendUint64(s.Cancel.Append(b), s.NewID)
 }
 
 // Decode reads a payload into s.
 func (s *Supersede) Decode(payload []byte) error {
 	r := reader{kind: KindSupersede, b: payload}
-	*s = Supersede{ID: r.u64(), Due: int64(r.u64()), Topic: r.u32(), Lane: r.u8(), NewID: r.u64()}
+	s.Cancel = r.cancel()
+	s.NewID = r.u64()
 	return r.end()
+}
+
+func (r *reader) cancel() Cancel {
+	return Cancel{ID: r.u64(), Due: int64(r.u64()), Topic: r.u32(), Lane: r.u8()}
 }
