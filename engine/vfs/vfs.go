@@ -1,10 +1,11 @@
 // Package vfs is the file system that the engine needs, and nothing more.
 //
 // Names are slash-separated and relative to the root of the FS, as in io/fs: "commitlog/00000000000000000000".
-// A name with "..", a leading slash or an empty element is an error of kind fs.ErrInvalid. The root is ".".
+// A name with "..", a leading slash, an empty element, a backslash, a colon or a zero byte is an error of kind
+// fs.ErrInvalid. The root is ".". Upper and lower case may be the same to a file system: use one of them.
 //
 // Errors follow io/fs: errors.Is(err, fs.ErrNotExist), fs.ErrExist, fs.ErrInvalid, fs.ErrClosed hold where they
-// apply, and every error of a named operation is a *fs.PathError.
+// apply, ErrNoSpace where the disk is full, and every error of a named operation is a *fs.PathError.
 //
 // What a file system cannot do everywhere is a capability: an interface of one method, found by type assertion.
 // A value that has the method may still answer errors.ErrUnsupported (a wrapper does not know what it wraps), which
@@ -22,23 +23,26 @@ import (
 
 // FS is a tree of files. It is safe for concurrent use.
 type FS interface {
-	// OpenFile opens a file for reading, or with flags of package os: O_RDONLY or O_RDWR, and O_CREATE, O_EXCL,
-	// O_TRUNC. Others, O_APPEND among them, are fs.ErrInvalid. The parent directory must exist. Two handles of one
-	// file see each other's writes at once. A directory cannot be opened.
+	// OpenFile opens a file with flags of package os: O_RDONLY, or O_RDWR and any of O_CREATE, O_EXCL (which needs
+	// O_CREATE), O_TRUNC. Others, O_APPEND among them, are fs.ErrInvalid. Of several calls with O_EXCL at once, one
+	// wins; the others get fs.ErrExist. The parent directory must exist. Two handles of one file see each other's
+	// writes at once. A directory cannot be opened: fs.ErrInvalid.
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 
-	// Remove unlinks a file or an empty directory. An open handle goes on reading and writing the unlinked file.
-	// The removal is durable after SyncDir of the parent; until then the file may come back after a power cut.
+	// Remove unlinks a file or an empty directory; one that is not empty is fs.ErrExist. An open handle goes on
+	// reading and writing the unlinked file. The removal is durable after SyncDir of the parent; until then the
+	// file may come back after a power cut.
 	Remove(name string) error
 
 	// Rename gives a file another name, replacing a file that has it. It is atomic: after a power cut the new name
-	// holds the old file or the new one, never neither. It is durable after SyncDir of both parents.
+	// holds the old file or the new one, never neither. It is durable after SyncDir of both parents. Open handles
+	// stay with their file. Neither name may be a directory: fs.ErrInvalid.
 	Rename(oldName, newName string) error
 
-	// MkdirAll makes a directory and those above it; one that exists is no error.
+	// MkdirAll makes a directory and those above it; one that exists is no error. A file in its way is.
 	MkdirAll(name string, perm fs.FileMode) error
 
-	// ReadDir lists a directory, sorted by name.
+	// ReadDir lists a directory, sorted by name. The list is the caller's.
 	ReadDir(name string) ([]Info, error)
 
 	// Stat describes a file or directory at the moment of the call; the answer does not change afterwards.
@@ -53,10 +57,11 @@ type Info struct {
 }
 
 // File is an open file. ReadAt may be called from several goroutines at once, also beside one WriteAt to other bytes.
-// A method of a closed file, Close too, returns an error of kind fs.ErrClosed.
+// No method keeps a slice it was given. A method of a closed file, Close too, returns an error of kind fs.ErrClosed;
+// one that changes a file opened without O_RDWR, of kind fs.ErrPermission. A negative offset or size is fs.ErrInvalid.
 type File interface {
-	// ReadAt fills p from offset off, as io.ReaderAt says: n < len(p) comes with an error, io.EOF at the end of the
-	// file. A negative offset is fs.ErrInvalid.
+	// ReadAt fills p from offset off, as io.ReaderAt says: n < len(p) comes with an error, the bare io.EOF at and
+	// beyond the end of the file; n == len(p) comes with nil.
 	io.ReaderAt
 
 	// WriteAt writes p at offset off and lengthens the file if needed; the bytes in between read as zero.
@@ -79,7 +84,8 @@ type File interface {
 }
 
 // Preallocator is a File that can reserve disk space: the file's length becomes at least size and later writes below
-// it do not fail for want of space. Unwritten bytes read as zero.
+// it do not fail for want of space. Unwritten bytes read as zero, written ones keep. Without the space the error is of
+// kind ErrNoSpace.
 type Preallocator interface {
 	Preallocate(size int64) error
 }
@@ -89,12 +95,14 @@ type DataSyncer interface {
 	SyncData() error
 }
 
-// DirSyncer is an FS that can make the entries of a directory durable.
+// DirSyncer is an FS that can make the entries of a directory durable: what was created, renamed and removed in it. The
+// entry of the directory itself stands in its parent.
 type DirSyncer interface {
 	SyncDir(name string) error
 }
 
-// Locker is an FS that can keep a second process away. The lock goes with the process that holds it.
+// Locker is an FS that can keep a second process away: while the lock is held, Lock of the same name is ErrLocked, also
+// in this process. The lock goes with the process that holds it, or by Close; its file stays.
 type Locker interface {
 	Lock(name string) (io.Closer, error)
 }

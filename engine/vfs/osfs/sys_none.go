@@ -1,0 +1,20 @@
+//go:build !unix && !windows
+
+package osfs
+
+import (
+	"errors"
+	"os"
+)
+
+func preallocate(uintptr, int64) error { return errors.ErrUnsupported }
+
+func syncData(uintptr) error { return errors.ErrUnsupported }
+
+func syncDir(*os.File) error { return errors.ErrUnsupported }
+
+func lock(uintptr) error { return errors.ErrUnsupported }
+
+func free(uintptr, string) (uint64, error) { return 0, errors.ErrUnsupported }
+
+func interrupted(error) bool { return false }
