@@ -140,9 +140,9 @@ func (s State) check() error {
 	return nil
 }
 
-// Append appends s to b: the number of files, then for each the distance of its number from the one before and its
+// AppendState appends s to b: the number of files, then for each the distance of its number from the one before and its
 // length, all as uvarints.
-func (s State) Append(b []byte) []byte {
+func AppendState(b []byte, s State) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.Files)))
 	last := int64(0)
 	for _, f := range s.Files {
