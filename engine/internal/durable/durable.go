@@ -40,7 +40,8 @@ func SyncDirs(fsys vfs.FS, dir string) error {
 // After an error the old file may be there or the new one; but after one of fill, of a full disk for instance, it is
 // the old one.
 //
-// The directory must exist and its own name be durable. Replace is for one caller at a time per name.
+// The directory must exist; that its own name is durable is the caller's business, see SyncDirs. Replace is for one caller
+// at a time per name.
 func Replace(fsys vfs.FS, name string, fill func(f vfs.File) error) error {
 	temp := name + TempSuffix
 	if err := writeTemp(fsys, temp, fill); err != nil {
