@@ -87,32 +87,36 @@ func (r *reader) text() []byte { return r.bytes(int(r.u8())) }
 // uvarint takes a uvarint of at most the limit. A longer form than the value needs is a fault: a value has one
 // encoding.
 func (r *reader) uvarint(limit uint64, what string) uint64 {
-	if r.at < len(r.b) && r.b[r.at] < 0x80 && uint64(r.b[r.at]) <= limit { // most are this short
-		r.at++
-		return uint64(r.b[r.at-1])
+	var v uint64
+	rest := r.b[r.at:]
+	for i := 0; i < len(rest) && i < maxUvarint64; i++ {
+		c := rest[i]
+		v |= uint64(c&0x7f) << (7 * i)
+		if c >= 0x80 {
+			continue
+		}
+		if v > limit || c == 0 && i > 0 || c > 1 && i == maxUvarint64-1 {
+			break
+		}
+		r.at += i + 1
+		return v
 	}
-	return r.longUvarint(limit, what)
+	r.badUvarint(limit, what)
+	return 0
 }
 
-func (r *reader) longUvarint(limit uint64, what string) uint64 {
-	if r.err != nil {
-		return 0
-	}
-	v, n := binary.Uvarint(r.b[r.at:])
-	switch {
+// badUvarint says why a uvarint was refused.
+func (r *reader) badUvarint(limit uint64, what string) {
+	switch v, n := binary.Uvarint(r.b[r.at:]); {
 	case n == 0:
 		r.fail(r.at, "cut off in %s", what)
 	case n < 0:
 		r.fail(r.at, "%s has more than 64 bits", what)
-	case n > 1 && r.b[r.at+n-1] == 0:
-		r.fail(r.at, "%s has more bytes than it needs", what)
 	case v > limit:
 		r.fail(r.at, "%s is %d, the limit %d", what, v, limit)
 	default:
-		r.at += n
-		return v
+		r.fail(r.at, "%s has more bytes than it needs", what)
 	}
-	return 0
 }
 
 // svarint takes a zigzag varint.
