@@ -292,10 +292,12 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 		c, err := l.Lock(name)
 		return c, wrapError("lock", name, err)
 	}
-	if _, ok := f.back.(*afero.MemMapFs); ok {
-		return nil, errors.ErrUnsupported // known before the file is made
-	}
 	defer f.lock()()
+	root, err := f.openRoot()
+	if err != nil {
+		return nil, err // and no file was made
+	}
+	_ = root.Close() // read only: nothing can get lost
 	if dir, err := f.isDir(name); err == nil && dir {
 		return nil, wrapError("lock", name, errIsDir)
 	}
@@ -320,15 +322,25 @@ func (f *FS) Free() (uint64, error) {
 		return n, wrapError("free", ".", err)
 	}
 	defer f.lock()()
+	root, err := f.openRoot()
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	return osfs.FreeAt(root)
+}
+
+// openRoot opens the root if the back end has *os.File; otherwise it returns errors.ErrUnsupported.
+func (f *FS) openRoot() (*os.File, error) {
 	h, err := f.back.Open(f.path("."))
 	if err != nil {
-		return 0, wrapError("free", ".", err)
+		return nil, wrapError("open", ".", err)
 	}
-	defer h.Close()
 	if osf, ok := unwrap(h).(*os.File); ok {
-		return osfs.FreeAt(osf)
+		return osf, nil
 	}
-	return 0, errors.ErrUnsupported
+	_ = h.Close() // read only: nothing can get lost
+	return nil, errors.ErrUnsupported
 }
 
 // wrapError is vfs.WrapError for what a back end returned.

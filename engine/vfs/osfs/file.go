@@ -152,7 +152,7 @@ func control(f *os.File, fn func(fd uintptr) error) error {
 		}
 	})
 	if err != nil {
-		return err
+		return fs.ErrClosed // the only reason there is; package os has another error for it here
 	}
 	return inner
 }

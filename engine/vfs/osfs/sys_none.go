@@ -13,6 +13,9 @@ func syncData(uintptr) error { return errors.ErrUnsupported }
 
 func syncDir(*os.File) error { return errors.ErrUnsupported }
 
+// canLock says whether the platform has locks.
+const canLock = false
+
 func lock(uintptr) error { return errors.ErrUnsupported }
 
 func free(uintptr, string) (uint64, error) { return 0, errors.ErrUnsupported }

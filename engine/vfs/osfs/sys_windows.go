@@ -22,6 +22,9 @@ func syncData(uintptr) error { return errors.ErrUnsupported }
 
 func syncDir(*os.File) error { return errors.ErrUnsupported }
 
+// canLock says whether the platform has locks.
+const canLock = true
+
 // lock takes an exclusive lock of the first byte without waiting.
 func lock(fd uintptr) error {
 	const (
