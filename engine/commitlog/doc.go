@@ -118,12 +118,12 @@
 //
 // Next first, seal second, state before all else:
 //
-//	 1. The file next is created, preallocated, synced (PrepareSpare, when three quarters of the segment are used).
-//	 2. The writer appends the seal batch (Seal). Commit holds it back.
-//	 3. next gets its header, is synced, renamed to its base, and the directory is synced (Rotate).
-//	 4. Commit writes the seal batch, Sync makes the segment durable whole.
-//	 5. Begin goes on to the new segment, with its state record.
-//	 6. With the last batch of the state record durable, the segment counts.
+//  1. The file next is created, preallocated, synced (PrepareSpare, when three quarters of the segment are used).
+//  2. The writer appends the seal batch (Seal). Commit holds it back.
+//  3. next gets its header, is synced, renamed to its base, and the directory is synced (Rotate).
+//  4. Commit writes the seal batch, Sync makes the segment durable whole.
+//  5. Begin goes on to the new segment, with its state record.
+//  6. With the last batch of the state record durable, the segment counts.
 //
 // So whatever the crash: a sealed segment has a next one, or a file was lost; a file with the name of a segment has its
 // header; and a segment with a batch has a durable one before it. A segment without a complete state record does not

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tidewheel/tidewheel/engine/internal/durable"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -20,6 +19,12 @@ const (
 	nextName      = "next"
 	reservePrefix = "reserve."
 	newSuffix     = ".new" // of a reserve segment that is not yet one
+)
+
+// Permissions of what is made: messages are nobody else's business.
+const (
+	filePerm fs.FileMode = 0o600
+	dirPerm  fs.FileMode = 0o700
 )
 
 // atomicOffset is an Offset for several goroutines.
@@ -88,7 +93,7 @@ func Open(fsys vfs.FS, dir string, id uint64, opts Options) (*Log, error) {
 	l.reserved = make([]bool, opts.Reserve)
 	l.writer.log = l
 	if !opts.ReadOnly {
-		if err := fsys.MkdirAll(dir, durable.DirPerm); err != nil {
+		if err := fsys.MkdirAll(dir, dirPerm); err != nil {
 			return nil, fmt.Errorf("commitlog: make directory: %w", err)
 		}
 	}
@@ -171,6 +176,19 @@ func removeFile(fsys vfs.FS, name string) error {
 		return err
 	}
 	return nil
+}
+
+// syncDirs makes the names in a directory durable, its own too, and those above it.
+func syncDirs(fsys vfs.FS, dir string) error {
+	for {
+		if err := vfs.SyncDir(fsys, dir); err != nil {
+			return fmt.Errorf("commitlog: sync directory %s: %w", dir, err)
+		}
+		if dir == "." {
+			return nil
+		}
+		dir = path.Dir(dir)
+	}
 }
 
 // Mark returns the mark of the end of the log, as it was read by Open or written since; the zero Mark if there is none.

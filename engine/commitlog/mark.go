@@ -11,7 +11,6 @@ import (
 	"path"
 	"sync"
 
-	"github.com/tidewheel/tidewheel/engine/internal/durable"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -125,7 +124,7 @@ func (m *markFile) write(durableEnd Offset, logMs int64, incarnation uint32) err
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.file == nil {
-		f, err := m.fs.OpenFile(m.name, os.O_RDWR|os.O_CREATE, durable.FilePerm)
+		f, err := m.fs.OpenFile(m.name, os.O_RDWR|os.O_CREATE, filePerm)
 		if err != nil {
 			return fmt.Errorf("commitlog: open mark: %w", err)
 		}

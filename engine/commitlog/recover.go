@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
-	"github.com/tidewheel/tidewheel/engine/internal/durable"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -335,7 +334,7 @@ func (r *recovery) write() error {
 		}
 	}
 	// The process before may have been killed between making a name and syncing it.
-	if err := durable.SyncDirs(l.fs, l.dir); err != nil {
+	if err := syncDirs(l.fs, l.dir); err != nil {
 		return syncError{err}
 	}
 	if err := l.mark.write(r.res.End, r.res.LogMs, r.res.Incarnation); err != nil {

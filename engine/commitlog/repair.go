@@ -7,7 +7,6 @@ import (
 	"path"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
-	"github.com/tidewheel/tidewheel/engine/internal/durable"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -59,7 +58,7 @@ func Repair(fsys vfs.FS, dir string, id uint64, s Start) ([]Lost, error) {
 		return r.lost, err
 	}
 	if len(r.lost) > 0 {
-		if err := durable.SyncDirs(fsys, dir); err != nil {
+		if err := syncDirs(fsys, dir); err != nil {
 			return r.lost, fmt.Errorf("commitlog: repair: %w", err)
 		}
 	}
@@ -236,7 +235,7 @@ func (r *repair) holes(f vfs.File, base, from, to Offset, seal bool) error {
 func (r *repair) makeSegment(base, to Offset, seal bool) error {
 	next := path.Join(r.dir, nextName)
 	name := segmentName(r.dir, base)
-	f, err := r.fs.OpenFile(next, os.O_RDWR|os.O_CREATE|os.O_TRUNC, durable.FilePerm)
+	f, err := r.fs.OpenFile(next, os.O_RDWR|os.O_CREATE|os.O_TRUNC, filePerm)
 	if err != nil {
 		return fmt.Errorf("commitlog: repair: make segment: %w", err)
 	}

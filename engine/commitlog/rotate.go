@@ -7,7 +7,6 @@ import (
 	"path"
 	"strconv"
 
-	"github.com/tidewheel/tidewheel/engine/internal/durable"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -58,7 +57,7 @@ func (l *Log) setSpare(ready bool) {
 // create makes an empty file of the size of a segment. When that fails nothing is left of it.
 func (l *Log) create(base string) error {
 	name := path.Join(l.dir, base)
-	f, err := l.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, durable.FilePerm)
+	f, err := l.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, filePerm)
 	if err != nil {
 		return fmt.Errorf("commitlog: create %s: %w", name, err)
 	}
