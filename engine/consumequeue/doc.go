@@ -1,12 +1,13 @@
-// Package consumequeue holds the ConsumeQueues: for each queue of each topic, in the order of queue offsets, where in the
-// CommitLog the messages are that have become visible.
+// Package consumequeue holds the ConsumeQueues: for each queue of each topic, in the order of queue offsets, where in
+// the CommitLog the messages are that have become visible.
 //
 // The writer appends a unit for each message that becomes visible, with Queue.Append, and lets readers see it with
 // Queue.Release when the log is durable up to there: Queue.Units never shows more. Queue offsets are dense: the first
 // unit of a new queue has offset 0, each other one more than the one before. Queue.Trim raises the minimum offset.
 //
-// ConsumeQueues are a cache of the CommitLog and become durable by a checkpoint: Set.Mark at a batch boundary, Set.Flush
-// in a job, the states that it returns into the checkpoint, Set.Installed and then Set.Delete when that is durable.
+// ConsumeQueues are a cache of the CommitLog and become durable by a checkpoint: Set.Mark at a batch boundary,
+// Set.Flush in a job, the states that it returns into the checkpoint, Set.Installed and then Set.Delete when that is
+// durable.
 //
 // # Format
 //
@@ -21,8 +22,8 @@
 //	size      of the record in bytes
 //	tags      hash of the message's tag, for filters
 //	logTime   time of the log in ms when the message became visible; it never falls within a queue
-//	flags     bit 0 hole: the message is lost, position and size say which bytes; bit 1 stub: it went to the dead letters;
-//	          other bits are written zero and kept when read
+//	flags     bit 0 hole: the message is lost, position and size say which bytes; bit 1 stub: it went to the dead
+//	          letters; other bits are written zero and kept when read
 //	crc       crc32c of the queue offset as 8 bytes and of the 28 bytes before it
 //
 // The queue offset in the CRC makes a unit in the wrong place as bad as a damaged one. The identity in the header of a

@@ -159,8 +159,8 @@ func (s *Set) Len() int {
 }
 
 // RemoveTopic forgets the queues of a topic; readers that have one get segment.ErrClosed once its files are gone. It
-// returns the job that removes the files, which may run again after an error. The job must not run before both copies of a checkpoint
-// are durable that do not have the topic.
+// returns the job that removes the files, which may run again after an error. The job must not run before both copies
+// of a checkpoint are durable that do not have the topic.
 func (s *Set) RemoveTopic(topic uint32) (removeFiles func() error) {
 	from, _ := s.search(Key{Topic: topic})
 	to := from

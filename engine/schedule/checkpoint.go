@@ -52,8 +52,8 @@ func (s *Set) Mark() Marks {
 }
 
 // Flush makes the queues durable up to their marks and returns the states to record. Queues with fewer than the given
-// number of bytes in no file have them in their state instead; see segment.Array.Flush for that and for errors. After an
-// error Flush may be called again with the same marks or later ones, unless it is of kind segment.ErrSync.
+// number of bytes in no file have them in their state instead; see segment.Array.Flush for that and for errors. After
+// an error Flush may be called again with the same marks or later ones, unless it is of kind segment.ErrSync.
 func (s *Set) Flush(m Marks, least int) (States, error) {
 	at := States{PerFile: m.perFile, Queues: make([]QueueState, len(m.queues))}
 	for i, mark := range m.queues {

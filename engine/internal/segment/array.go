@@ -49,8 +49,8 @@ type Array struct {
 	flushed int64  // cells below are in files, as Installed was told
 
 	// owned by the job
-	durable int64 // cells [held, durable) are in synced files; it runs ahead of flushed until Installed
-	held    int64
+	durable int64 // cells [max(held, first), durable) are in synced files; it runs ahead of flushed until Installed
+	held    int64 // First at Open
 	deleted int64 // no file below this index; -1 before the first look
 	failed  error // of the first failed sync
 	hasDir  bool  // the directory and those above it are durable
@@ -101,9 +101,9 @@ func (a *Array) Unflushed() int {
 	return int(a.length.Load()-max(a.flushed, a.first.Load())) * a.p.Cell
 }
 
-// Read copies cells from index i into dst, as many as there are and fit, and returns how many: 0 at the array's end and
-// beyond. Below First the error is ErrTrimmed. A file that is missing, too short or not the array's is a *corrupt.Error.
-// With an error cells are the good ones before it.
+// Read copies cells from index i into dst, as many as there are and fit, and returns how many: 0 at the array's end
+// and beyond. Below First the error is ErrTrimmed. A file that is missing, too short or not the array's is a
+// *corrupt.Error. With an error, cells counts the good ones before it.
 func (a *Array) Read(i int64, dst []byte) (cells int, err error) {
 	n := a.length.Load()
 	if i < a.first.Load() {

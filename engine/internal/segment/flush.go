@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,8 +33,8 @@ func (a *Array) Mark() Mark {
 }
 
 // Flush makes the array durable up to a mark, as far as that is worth a sync, and returns the state to record. If at
-// least the given number of bytes up to the mark are in no file, they are written, at most 64 KiB per WriteAt, and their
-// files synced; the state's Tail is empty. Else no file is touched and the Tail holds them.
+// least the given number of bytes up to the mark are in no file, they are written, at most 64 KiB per WriteAt, and
+// their files synced; the state's Tail is empty. Else no file is touched and the Tail holds them.
 //
 // An error of kind ErrSync is final, and every later Flush returns it. After any other, Flush may be called again with
 // the same mark or a later one. Marks must not go back.
@@ -55,10 +54,6 @@ func (a *Array) Flush(m Mark, least int) (State, error) {
 		}
 		return s, nil
 	}
-	held := a.held
-	if from > a.durable {
-		held = from // all before was trimmed: cells between were never written, and need no file
-	}
 	created := false
 	for i := from; i < m.length; {
 		first := a.fileOf(i)
@@ -75,7 +70,7 @@ func (a *Array) Flush(m Mark, least int) (State, error) {
 			return State{}, err
 		}
 	}
-	a.held, a.durable = held, m.length
+	a.durable = m.length
 	s.Flushed = m.length
 	return s, nil
 }
@@ -110,50 +105,55 @@ func (a *Array) writeFile(t *tail, first, i, end int64, isNew bool) (err error) 
 	return a.syncFailed(name, err)
 }
 
-// openForWrite opens a file with a good header. A new file may exist all the same, after a crash or a Flush that failed:
-// its cells count for nothing and stay, and its header is written unless it is the right one.
-func (a *Array) openForWrite(first int64, isNew bool) (vfs.File, error) {
+// openForWrite opens a file with a good header.
+func (a *Array) openForWrite(first int64, isNew bool) (f vfs.File, err error) {
 	name := a.path(first)
-	flag := os.O_RDWR
 	if isNew {
-		flag |= os.O_CREATE
-		if !a.hasDir {
-			if err := a.fsys.MkdirAll(a.dir, dirMode); err != nil {
-				return nil, fmt.Errorf("segment: make directory: %w", err)
-			}
-		}
+		return a.create(name, first)
 	}
-	f, err := a.fsys.OpenFile(name, flag, fileMode)
-	switch {
-	case err == nil:
-	case !isNew && errors.Is(err, fs.ErrNotExist):
+	f, err = a.fsys.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, corrupt.Errorf(name, 0, "the file is missing")
-	default:
-		return nil, fmt.Errorf("segment: open: %w", err)
-	}
-	if isNew {
-		err = a.ensureHeader(f, first)
-	} else {
-		err = a.readHeader(f, first)
 	}
 	if err != nil {
+		return nil, fmt.Errorf("segment: open: %w", err)
+	}
+	if err := a.readHeader(f, first); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// ensureHeader writes the header of a new file unless it is there.
-func (a *Array) ensureHeader(f vfs.File, first int64) error {
-	want := a.p.appendHeader(make([]byte, 0, headerSize), first)
-	var got [headerSize]byte
-	if n, err := f.ReadAt(got[:], 0); n == headerSize && err == nil && bytes.Equal(got[:], want) {
-		return nil
+// create makes a new file and writes its header. A file of that name may be there after a crash or a Flush that failed.
+// It is unlinked, not used: if the sync of its directory failed in an earlier life, its entry will never be durable,
+// whatever later syncs say. Only a file that holds cells below durable, trimmed ones, is used: the older copy of a
+// checkpoint may refer to them. The header is written in any case, for what is read may not be what the disk has.
+func (a *Array) create(name string, first int64) (vfs.File, error) {
+	if !a.hasDir {
+		if err := a.fsys.MkdirAll(a.dir, dirMode); err != nil {
+			return nil, fmt.Errorf("segment: make directory: %w", err)
+		}
 	}
-	if _, err := f.WriteAt(want, 0); err != nil {
-		return fmt.Errorf("segment: write header: %w", err)
+	flag := os.O_RDWR | os.O_CREATE
+	if a.durable <= first {
+		flag |= os.O_EXCL
 	}
-	return nil
+	f, err := a.fsys.OpenFile(name, flag, fileMode)
+	if errors.Is(err, fs.ErrExist) {
+		if err := a.fsys.Remove(name); err != nil {
+			return nil, fmt.Errorf("segment: remove leftover: %w", err)
+		}
+		f, err = a.fsys.OpenFile(name, flag, fileMode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("segment: create: %w", err)
+	}
+	if _, err := f.WriteAt(a.p.appendHeader(nil, first), 0); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("segment: write header: %w", err)
+	}
+	return f, nil
 }
 
 // syncDirs makes the entries of new files durable; the first time also the directory's own, up to the root, since a
@@ -263,7 +263,8 @@ func (a *Array) Verify() error {
 		case info.Dir:
 			return corrupt.Errorf(want.Name, 0, "a directory stands where a file should be")
 		case info.Size < want.Size:
-			return corrupt.Errorf(want.Name, info.Size, "the file ends before byte %d, up to which it was flushed", want.Size)
+			return corrupt.Errorf(want.Name, info.Size, "the file ends before byte %d, where it was flushed to",
+				want.Size)
 		}
 	}
 	return nil

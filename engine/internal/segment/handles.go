@@ -41,8 +41,8 @@ type handle struct {
 	newer, older *handle
 }
 
-// NewHandles makes a cache of at most max open files; 0 means DefaultHandles. Files in use by more readers than that
-// at once are open beyond it, and closed when they are released.
+// NewHandles makes a cache of at most max open files; 0 means DefaultHandles. More are open while more readers than
+// that are at work at once.
 func NewHandles(max int) *Handles {
 	if max <= 0 {
 		max = DefaultHandles
@@ -98,13 +98,10 @@ func (hs *Handles) release(h *handle) {
 	hs.mu.Lock()
 	h.refs--
 	last := h.gone && h.refs == 0
-	var idle []*handle
-	if last {
-		idle = append(idle, h)
-	}
-	idle = hs.evict(idle)
 	hs.mu.Unlock()
-	closeAll(idle)
+	if last {
+		closeAll([]*handle{h})
+	}
 }
 
 // drop forgets the files of an array whose first cell lies below an index. Readers in flight finish.
@@ -123,18 +120,15 @@ func (hs *Handles) drop(a *Array, below int64) {
 	closeAll(idle)
 }
 
-// evict takes out files that nobody uses until the limit is kept, and adds them to idle.
+// evict forgets the files that were not used for longest, until the limit is kept.
 func (hs *Handles) evict(idle []*handle) []*handle {
-	for h := hs.oldest; h != nil && len(hs.files) > hs.max; {
-		newer := h.newer
-		if h.refs == 0 {
-			idle = hs.remove(h, idle)
-		}
-		h = newer
+	for len(hs.files) > hs.max {
+		idle = hs.remove(hs.oldest, idle)
 	}
 	return idle
 }
 
+// remove forgets a file, and adds it to idle if nobody uses it.
 func (hs *Handles) remove(h *handle, idle []*handle) []*handle {
 	hs.unlink(h)
 	delete(hs.files, h.key)
