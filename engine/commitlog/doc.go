@@ -12,7 +12,7 @@
 //
 // Each method belongs to a thread:
 //
-//	the writer   Room, Begin, the Writer, Seal, Commit, SpareNeeded
+//	the writer   Room, Begin, the Writer, Seal, Commit, SpareNeeded, SegmentUsed, LastCRC
 //	one other    Sync
 //	jobs         PrepareSpare, Rotate, PrepareReserve, WriteMark, DropBefore
 //	any          ReadRecord, ReadRaw, Scan, SegmentOf, Segments, First, Size, End, Written, Durable, Mark,

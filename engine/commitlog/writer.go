@@ -102,6 +102,17 @@ func (l *Log) Room(n int) Room {
 	return Fits
 }
 
+// SegmentUsed says that the segment holds more than its state record, so that it is worth sealing for its age. After
+// Recover it may say so of one that does not. It is for the writer.
+func (l *Log) SegmentUsed() bool {
+	w := &l.writer
+	return w.seg != nil && !w.sealed && !w.stateOpen && !w.onlyState
+}
+
+// LastCRC is the CRC of the last appended batch, which a checkpoint at End records for Start.PrevCRC. It is for the
+// writer.
+func (l *Log) LastCRC() uint32 { return l.writer.prevCRC }
+
 // enterNext moves on to the next segment when the old one is sealed, the next one exists, and the old one is durable.
 // Without the last condition a plain power cut could leave a batch here and a hole there, which looks like damage. It
 // says whether there is a segment to write to.
