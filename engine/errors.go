@@ -41,7 +41,8 @@ var (
 	ErrDue        = errors.New("engine: due time out of range")
 	ErrOffset     = errors.New("engine: offset")
 	ErrGroupName  = errors.New("engine: group name")
-	ErrDiskFull   = errors.New("engine: disk full") // messages are refused; delivering and cancelling go on
+	ErrDiskFull   = errors.New("engine: disk full")              // messages are refused; delivering and cancelling go on
+	ErrBacklog    = errors.New("engine: checkpoints lag behind") // messages are refused until one is written
 	ErrStale      = errors.New("engine: the message was rolled since it was read; read it again")
 	ErrBadCommand = errors.New("engine: bad command")
 )
@@ -50,5 +51,6 @@ var (
 var (
 	ErrPending   = errors.New("engine: not due yet") // the message may not be seen
 	ErrTrimmed   = errors.New("engine: offset was deleted")
+	ErrHole      = errors.New("engine: the message is lost") // declared by a MarkHole or a repair
 	ErrNoMessage = errors.New("engine: no such message")
 )

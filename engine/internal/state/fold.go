@@ -57,7 +57,7 @@ func (s *State) EndBatch(end Offset, seal bool) {
 	last.End, last.Sealed = end, s.LogMs
 	last.Visible = max(last.Visible, s.LogMs) // what was recorded here is kept as long as what became visible at its end
 	s.Segments = append(s.Segments, Segment{Base: end, Visible: s.LogMs, Opened: s.LogMs})
-	s.End = end + commitlog.HeaderSize
+	s.End = end + commitlog.SegmentHeaderSize
 }
 
 // Apply decodes a record and folds it. mustUnderstand says whether a kind that this version does not know is an error.
@@ -137,7 +137,7 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 	e := timerlog.Entry{
 		Key:      timerlog.Key{Due: m.DueMs, ID: m.ID},
 		Position: pos, Size: size, Topic: m.Topic, Queue: m.Queue, Tags: m.Tags, KeyHash: m.KeyHash,
-		Flags: timerlog.MakeFlags(late, m.Level, m.Lane),
+		Flags: timerlog.EntryFlags(late, m.Level, m.Lane),
 	}
 	delay := m.DelayMs
 	switch {

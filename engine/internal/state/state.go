@@ -164,7 +164,7 @@ func (s *State) Create(wallMs int64) {
 	}
 	s.WallMs = wallMs
 	s.Steps = []Step{{0, wallMs}}
-	s.End = commitlog.HeaderSize
+	s.End = commitlog.SegmentHeaderSize
 	s.Segments = []Segment{{Base: 0}}
 	s.fresh = false
 }

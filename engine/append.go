@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// Append decides commands, in their order, and encodes what follows from them as one batch. It takes as many as fit into
+// a batch (about 256 KiB of messages, at least one command): len(answers) says how many. Answers are valid until the
+// next Append, and may leave when the log is released up to the position. Nothing is written yet: Commit does that.
+//
+// With an error nothing was taken: ErrBusy (come again), ErrFailed, ErrClosed. It belongs to the writer.
+func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return nil, 0, err
+	}
+	n, bytes, loose := prefix(cmds, max(e.lane.Room(), 1))
+	if n == 0 {
+		return nil, e.log.End(), nil
+	}
+	if err := e.room(bytes, loose); err != nil {
+		return nil, 0, err
+	}
+	e.readClocks()
+	e.answers = e.answers[:0]
+	for _, c := range cmds[:n] {
+		e.answers = append(e.answers, e.decide(c))
+		if e.failed.Load() != nil {
+			break
+		}
+	}
+	pos, err := e.endBatch()
+	if err != nil {
+		return nil, 0, err
+	}
+	return e.answers, pos, nil
+}
+
+// prefix says how many commands go into the next batch, and bounds the bytes of their records and the entries that they
+// may send to the loose memtable.
+func prefix(cmds []Command, mostLoose int) (n, bytes, loose int) {
+	for n < len(cmds) {
+		size, waits := bound(cmds[n]), 0
+		switch c := cmds[n].(type) {
+		case *Put:
+			waits = min(max(c.Level, 0), 1)
+		case *Move:
+			waits = 1
+		}
+		if n > 0 && (bytes+size > batchBytes || loose+waits > mostLoose) {
+			break
+		}
+		bytes, loose = bytes+size, loose+waits
+		n++
+	}
+	return n, bytes, loose
+}
+
+// bound is at least the bytes of the records that a command makes: its own, and those of a topic and a group made on
+// first use. What is too large to be stored is refused later, and counts little here.
+func bound(c Command) int {
+	const fixed = 2*(recordOverhead+64+message.MaxTopic) + recordOverhead + 64
+	switch c := c.(type) {
+	case *Put:
+		if size := messageSize(c); size <= maxMessage {
+			return fixed + size
+		}
+	case *Move:
+		return fixed + recordOverhead + message.HeadSize + len(c.Record.payload)
+	case *MarkHole:
+		return fixed + len(c.Reason)
+	}
+	return fixed
+}
+
+// maxMessage is the payload of the largest message that is stored.
+const maxMessage = message.HeadSize + message.MaxBody + message.MaxProperties + message.MaxKey + message.MaxTag + 32
+
+func messageSize(p *Put) int {
+	return message.HeadSize + len(p.Body) + len(p.Properties) + len(p.Key) + len(p.Tag) + len(p.BornHost)
+}
+
+func (e *Engine) decide(c Command) Answer {
+	var a Answer
+	var err error
+	switch c := c.(type) {
+	case *Put:
+		a, err = e.put(c)
+	case *Cancel:
+		a, err = e.cancel(c)
+	case *Move:
+		a, err = e.move(c)
+	case *CommitOffset:
+		a, err = e.commitOffset(c)
+	case *DefineTopic:
+		a, err = e.defineTopic(c)
+	case *DeleteTopic:
+		a, err = e.deleteTopic(c)
+	case *DefineGroup:
+		a, err = e.defineGroup(c)
+	case *MarkHole:
+		a, err = e.markHole(c)
+	default:
+		err = fmt.Errorf("%w: %T", ErrBadCommand, c)
+	}
+	if err != nil {
+		return Answer{Outcome: Refused, Err: err, Offset: -1}
+	}
+	return a
+}
+
+// put stores a message.
+func (e *Engine) put(p *Put) (Answer, error) {
+	delay, level, clamped, err := e.levels.Delay(p.Level)
+	if err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrLevel, err)
+	}
+	if limit := e.levelLimit(); delay >= limit {
+		return Answer{}, fmt.Errorf("%w: level %d is %d ms, allowed is less than %d ms (RollAfter less its margin)", ErrLevel, p.Level, delay, limit)
+	}
+	if err := e.takesPuts(); err != nil {
+		return Answer{}, err
+	}
+	m := &e.scratch.message
+	if err := fillMessage(m, p); err != nil {
+		return Answer{}, err
+	}
+	t, queue, err := e.target(p.Topic, p.Queue)
+	if err != nil {
+		return Answer{}, err
+	}
+	m.Topic, m.Queue = t.ID, queue
+	m.StoreMs = e.batch.wall
+	if m.BornMs == 0 {
+		m.BornMs = e.batch.wall
+	}
+	if delay == 0 {
+		return e.putVisible(m, t.Queues[queue].Next), nil
+	}
+	a := e.putWaiting(m, saturate(e.batch.wall, delay), delay, uint8(level))
+	a.Level, a.Clamped = level, clamped
+	return a, nil
+}
+
+// levelLimit is the delay from which on a level would have to be rolled: it belongs to arbitrary times.
+func (e *Engine) levelLimit() int64 {
+	roll := e.opts.RollAfter.Milliseconds()
+	return roll - min(roll/3, 24*60*60*1000)
+}
+
+// fillMessage takes what the producer says, and refuses what cannot be stored.
+func fillMessage(m *message.Message, p *Put) error {
+	*m = message.Message{
+		QueueOffset: -1,
+		BornMs:      p.BornMs, BornHost: p.BornHost,
+		UserFlag: p.UserFlag, SysFlag: p.SysFlag, Attempts: p.Attempts,
+		Tag: p.Tag, Key: p.Key, Properties: p.Properties, Body: p.Body,
+		Tags: message.TagHash(p.Tag), KeyHash: message.KeyHash(p.Key),
+	}
+	if len(p.Key) == 0 {
+		m.KeyHash = 0
+	}
+	if err := m.Check(); err != nil {
+		if errors.Is(err, message.ErrTooLarge) {
+			return fmt.Errorf("%w: %w", ErrTooLarge, err)
+		}
+		return fmt.Errorf("%w: %w", ErrBadCommand, err)
+	}
+	if err := message.CheckProperties(m.Properties); err != nil {
+		return fmt.Errorf("%w: %w", ErrProperties, err)
+	}
+	return nil
+}
+
+func (e *Engine) putVisible(m *message.Message, offset int64) Answer {
+	m.QueueOffset = offset
+	pos, size := e.writeMessage(m)
+	return Answer{Outcome: Stored, Topic: m.Topic, Queue: m.Queue, Offset: offset, Position: pos, Size: size}
+}
+
+// writeMessage writes a message and folds it. Its first copy is named by the position that it gets here.
+func (e *Engine) writeMessage(m *message.Message) (Offset, int32) {
+	w := e.writer()
+	if w == nil {
+		return 0, 0
+	}
+	pos := w.Open(message.KindMessage, 0)
+	if m.Flags&message.Copy == 0 {
+		m.First = pos
+	}
+	w.Buf = m.Append(w.Buf)
+	_, size := w.Close()
+	e.folded(e.st.Message(pos, int32(size), m, (*index)(e)))
+	return pos, int32(size)
+}
+
+// backMs is how far before the tail of its schedule queue a message may fall due (the clock stepped back a little) to be
+// raised to the tail. More goes the timed way.
+const backMs = 1000
+
+// putWaiting stores a message that is due later, through the schedule queue of its delay, or loose (delay 0).
+func (e *Engine) putWaiting(m *message.Message, due, delay int64, level uint8) Answer {
+	m.ID, m.DueMs, m.DelayMs, m.Level, m.Lane = e.st.NextID, due, delay, level, levelLane
+	if tail, ok := e.st.Levels[delay]; ok && delay > 0 && due < tail {
+		if tail-due > backMs {
+			m.DelayMs = 0
+		} else {
+			m.DueMs = tail
+		}
+	}
+	if !e.st.Lanes[levelLane].Less(timerlog.Key{Due: m.DueMs, ID: m.ID}) {
+		m.Flags |= message.Late
+	}
+	pos, size := e.writeMessage(m)
+	return Answer{
+		Outcome: Scheduled, Topic: m.Topic, Queue: m.Queue, Offset: -1, Position: pos, Size: size,
+		ID: m.ID, DueMs: m.DueMs, Lane: m.Lane,
+	}
+}
+
+// saturate adds a delay to a time.
+func saturate(ms, delay int64) int64 {
+	if delay > 0 && ms > math.MaxInt64-delay {
+		return math.MaxInt64
+	}
+	return ms + delay
+}

@@ -1,0 +1,290 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
+	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/schedule"
+	"github.com/tidewheel/tidewheel/engine/statebits"
+	"github.com/tidewheel/tidewheel/engine/timer"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// Kinds of sections in a checkpoint. They are part of the file format, do not change.
+const (
+	sectionState     = 1 // package internal/state's encoding
+	sectionLocal     = 2 // what this machine knows beside it: see local
+	sectionQueues    = 3 // consumequeue.States
+	sectionSchedule  = 4 // schedule.States
+	sectionTimers    = 5 // timerlog.State, then runs and spills of the lane
+	sectionBits      = 6 // statebits.Table
+	sectionBitsRedo  = 7 // pages
+	sectionSeen      = 8
+	sectionSeenRedo  = 9
+	sectionKinds     = 10
+	checkpointDir    = "checkpoint"
+	inlineTail       = 4096 // bytes: shorter unsynced queue tails travel inside the checkpoint
+	derivedBytes     = 8 << 20
+	backlogDistances = 4 // messages are refused when the last checkpoint lies so many distances back
+)
+
+// checkpoints is what the writer knows of them.
+type checkpoints struct {
+	x       Offset // of the last one that is whole
+	seq     uint64
+	wanted  bool  // something waits for a checkpoint, though little was written since
+	derived int64 // bytes that the fold added to queues since the last snapshot
+
+	pending *snapshot
+	clean   *cleanup
+	garbage []func() error // files of topics that are gone, since the last snapshot
+	refs    []timerlog.Ref // that the last checkpoint needs
+}
+
+// snapshot is a checkpoint being made. Its fields are frozen by the writer at the batch boundary x; run, on another
+// goroutine, writes what they say.
+type snapshot struct {
+	e        *Engine
+	x        Offset
+	seq      uint64
+	state    []byte
+	local    []byte
+	queues   consumequeue.Marks
+	schedule schedule.Marks
+	spill    *timer.Spill
+	bits     []statebits.Page
+	seen     []statebits.Page
+	bitsAt   statebits.Table
+	seenAt   statebits.Table
+	garbage  []func() error
+
+	// set by run
+	queuesAt   consumequeue.States
+	scheduleAt schedule.States
+	lane       timer.State
+}
+
+// beginCheckpoint takes a snapshot when enough was written since the last one.
+func (e *Engine) beginCheckpoint() {
+	c := &e.ck
+	x := e.log.End()
+	if c.pending != nil || c.clean != nil || x == c.x || e.jobs.active[jobIndex] != nil {
+		return
+	}
+	dirty := e.bits.DirtyBytes() + e.seen.DirtyBytes()
+	full := int64(derivedBytes)
+	if e.opts.Profile == ProfileEdge {
+		full /= 8
+	}
+	if int64(x-c.x) < e.opts.CheckpointEvery && c.derived < full && int64(dirty) < full && !c.wanted {
+		return
+	}
+	c.wanted, c.derived = false, 0
+	for delay, passed := range e.lane.Passed() {
+		e.schedule.Queue(delay).Trim(passed)
+	}
+	c.pending = &snapshot{
+		e: e, x: x, seq: c.seq + 1,
+		state:    e.st.Append(nil),
+		local:    e.local().append(nil),
+		queues:   e.queues.Mark(),
+		schedule: e.schedule.Mark(),
+		spill:    e.lane.NewSpill(),
+		bits:     e.bits.Freeze(), bitsAt: e.bits.Table(),
+		seen: e.seen.Freeze(), seenAt: e.seen.Table(),
+		garbage: c.garbage,
+	}
+	c.garbage = nil
+}
+
+// run makes the checkpoint: derived files are durable up to the recorded lengths first, then both copies, and only then
+// anything changes in place. It may be repeated after an error.
+func (s *snapshot) run() (err error) {
+	e := s.e
+	if s.queuesAt, err = e.queues.Flush(s.queues, inlineTail); err != nil {
+		return err
+	}
+	if s.scheduleAt, err = e.schedule.Flush(s.schedule, inlineTail); err != nil {
+		return err
+	}
+	if err := s.spill.Run(); err != nil {
+		return err
+	}
+	if err := e.timerlog.Sync(); err != nil {
+		return err
+	}
+	s.lane = s.spill.State()
+	f := s.file()
+	for _, name := range []string{checkpoint.CopyA, checkpoint.CopyB} {
+		if err := checkpoint.Write(e.fs, e.path(checkpointDir), name, f); err != nil {
+			return err
+		}
+	}
+	if err := e.bits.WritePages(s.bits); err != nil {
+		return err
+	}
+	return e.seen.WritePages(s.seen)
+}
+
+func (s *snapshot) file() *checkpoint.File {
+	f := &checkpoint.File{Seq: s.seq, X: s.x, StoreID: s.e.meta.StoreID, LogID: s.e.meta.LogID}
+	add := func(kind uint16, parts ...[]byte) {
+		f.Sections = append(f.Sections, checkpoint.Section{Kind: kind, Flags: checkpoint.MustUnderstand, Parts: parts})
+	}
+	add(sectionState, s.state)
+	add(sectionLocal, s.local)
+	add(sectionQueues, s.queuesAt.Append(nil))
+	add(sectionSchedule, s.scheduleAt.Append(nil))
+	add(sectionTimers, appendLane(timerlog.AppendState(nil, s.e.timerlog.State()), s.lane))
+	add(sectionBits, statebits.AppendTable(nil, s.bitsAt))
+	add(sectionBitsRedo, statebits.EncodePages(s.bits)...)
+	add(sectionSeen, statebits.AppendTable(nil, s.seenAt))
+	add(sectionSeenRedo, statebits.EncodePages(s.seen)...)
+	return f
+}
+
+// installCheckpoint gives back what the snapshot froze, and has deleted what only older checkpoints needed.
+func (e *Engine) installCheckpoint(s *snapshot) {
+	e.queues.Installed(s.queuesAt)
+	e.schedule.Installed(s.scheduleAt)
+	e.lane.InstallSpill(s.spill)
+	e.bits.Thaw(s.bits)
+	e.seen.Thaw(s.seen)
+	c := &e.ck
+	c.x, c.seq, c.pending = s.x, s.seq, nil
+	c.refs = append(c.refs[:0], s.lane.Refs()...)
+	c.clean = &cleanup{e: e, from: s, needed: fileSet(c.refs, e.lane.Refs())}
+	e.stats.checkpoints.Add(1)
+}
+
+// cleanup deletes files behind a checkpoint of which both copies are there.
+type cleanup struct {
+	e      *Engine
+	from   *snapshot
+	needed map[int64]bool // files of the TimerLog
+}
+
+func fileSet(lists ...[]timerlog.Ref) map[int64]bool {
+	files := map[int64]bool{}
+	for _, refs := range lists {
+		for _, r := range refs {
+			files[r.File] = true
+		}
+	}
+	return files
+}
+
+func (c *cleanup) run() error {
+	e, s := c.e, c.from
+	for _, remove := range s.garbage {
+		if err := remove(); err != nil {
+			return err
+		}
+	}
+	if err := e.queues.Delete(s.queuesAt); err != nil {
+		return err
+	}
+	if err := e.schedule.Delete(s.scheduleAt); err != nil {
+		return err
+	}
+	if err := e.timerlog.Delete(func(file int64) bool { return c.needed[file] }); err != nil {
+		return err
+	}
+	if err := e.bits.DeleteClosed(s.bitsAt); err != nil {
+		return err
+	}
+	return e.seen.DeleteClosed(s.seenAt)
+}
+
+// local is what a checkpoint holds beside the state: it differs between machines with the same log.
+type local struct {
+	prevCRC uint32 // of the batch that ends at x
+	oldest  uint64
+	lossy   bool
+	lost    []state.Hole
+}
+
+func (e *Engine) local() local {
+	return local{e.log.LastCRC(), e.st.Oldest, e.st.Lossy(), e.st.Lost}
+}
+
+func (l local) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, l.prevCRC)
+	b = binary.BigEndian.AppendUint64(b, l.oldest)
+	lossy := byte(0)
+	if l.lossy {
+		lossy = 1
+	}
+	b = append(b, lossy)
+	for _, h := range l.lost {
+		b = binary.BigEndian.AppendUint64(b, uint64(h.From))
+		b = binary.BigEndian.AppendUint64(b, uint64(h.To))
+	}
+	return b
+}
+
+const localHead = 4 + 8 + 1
+
+func decodeLocal(b []byte) (l local, err error) {
+	if len(b) < localHead || (len(b)-localHead)%16 != 0 || b[12] > 1 {
+		return l, fmt.Errorf("engine: checkpoint: local section of %d bytes", len(b))
+	}
+	l = local{prevCRC: binary.BigEndian.Uint32(b), oldest: binary.BigEndian.Uint64(b[4:]), lossy: b[12] == 1}
+	for b = b[localHead:]; len(b) > 0; b = b[16:] {
+		l.lost = append(l.lost, state.Hole{From: Offset(binary.BigEndian.Uint64(b)), To: Offset(binary.BigEndian.Uint64(b[8:]))})
+	}
+	return l, nil
+}
+
+// appendLane appends the lane's part of the timers' section: counts as u32, refs of fixed width.
+func appendLane(b []byte, s timer.State) []byte {
+	refs := func(list []timerlog.Ref) {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(list)))
+		for _, r := range list {
+			b = timerlog.AppendRef(b, r)
+		}
+	}
+	refs(s.Spills)
+	for _, run := range s.Runs {
+		refs(run)
+	}
+	return b
+}
+
+func decodeLane(b []byte) (s timer.State, err error) {
+	refs := func() (list []timerlog.Ref) {
+		if len(b) < 4 {
+			err = fmt.Errorf("engine: checkpoint: timers cut off")
+			return nil
+		}
+		n := int(binary.BigEndian.Uint32(b))
+		if b = b[4:]; n > len(b)/timerlog.RefSize {
+			err = fmt.Errorf("engine: checkpoint: %d refs in %d bytes", n, len(b))
+			return nil
+		}
+		for ; n > 0 && err == nil; n-- {
+			var r timerlog.Ref
+			r, err = timerlog.DecodeRef(b[:timerlog.RefSize])
+			list, b = append(list, r), b[timerlog.RefSize:]
+		}
+		return list
+	}
+	s.Spills = refs()
+	for err == nil && len(b) > 0 {
+		s.Runs = append(s.Runs, refs())
+	}
+	return s, err
+}
+
+// section finds a part of a loaded checkpoint.
+func section(f *checkpoint.File, kind uint16) ([]byte, error) {
+	b, ok := f.Section(kind)
+	if !ok {
+		return nil, corrupt.Errorf(checkpointDir, 0, "section %d is missing", kind)
+	}
+	return b, nil
+}

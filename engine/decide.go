@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/tidewheel/tidewheel/engine/handle"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// target finds the topic and queue of a put, and makes the topic on first use.
+func (e *Engine) target(name string, queue int) (*state.Topic, uint32, error) {
+	t := e.st.TopicByName(name)
+	count := e.opts.Queues
+	if t != nil {
+		count = t.Count
+	}
+	if queue != AnyQueue && (queue < 0 || queue >= count) {
+		return nil, 0, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, queue, name, count-1)
+	}
+	if t == nil {
+		if err := message.ValidTopic(name); err != nil {
+			return nil, 0, fmt.Errorf("%w: %w", ErrTopicName, err)
+		}
+		if e.opts.NoAutoTopics {
+			return nil, 0, fmt.Errorf("%w: %q", ErrNoTopic, name)
+		}
+		t = e.makeTopic(name, count, 0)
+	}
+	if queue == AnyQueue {
+		queue = int(e.turns[t.ID] % uint32(count))
+		e.turns[t.ID]++
+	}
+	return t, uint32(queue), nil
+}
+
+// makeTopic defines a topic whose name was checked.
+func (e *Engine) makeTopic(name string, queues int, attrs uint32) *state.Topic {
+	r := &record.Topic{Op: record.Define, ID: e.st.NextTopic, Queues: uint32(queues), Attrs: attrs, Name: name}
+	e.write(record.KindTopic, r)
+	e.folded(e.st.Topic(r, (*index)(e)))
+	e.turns[r.ID] = 0
+	return e.st.TopicByName(name)
+}
+
+func (e *Engine) defineTopic(c *DefineTopic) (Answer, error) {
+	if c.Queues < 1 || c.Queues > maxQueues {
+		return Answer{}, fmt.Errorf("%w: %d queues for topic %q, allowed is 1 to %d", ErrQueue, c.Queues, c.Topic, maxQueues)
+	}
+	if err := message.ValidTopic(c.Topic); err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrTopicName, err)
+	}
+	t := e.st.TopicByName(c.Topic)
+	switch {
+	case t == nil:
+		t = e.makeTopic(c.Topic, c.Queues, c.Attrs)
+	case t.Count != c.Queues || t.Attrs != c.Attrs:
+		r := &record.Topic{Op: record.Change, ID: t.ID, Queues: uint32(c.Queues), Attrs: c.Attrs, Name: t.Name}
+		e.write(record.KindTopic, r)
+		e.folded(e.st.Topic(r, (*index)(e)))
+	}
+	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
+}
+
+func (e *Engine) deleteTopic(c *DeleteTopic) (Answer, error) {
+	t := e.st.TopicByName(c.Topic)
+	if t == nil {
+		return Answer{}, fmt.Errorf("%w: %q", ErrNoTopic, c.Topic)
+	}
+	r := &record.Topic{Op: record.Delete, ID: t.ID, Name: t.Name}
+	e.write(record.KindTopic, r)
+	e.folded(e.st.Topic(r, (*index)(e)))
+	delete(e.turns, t.ID)
+	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
+}
+
+func (e *Engine) defineGroup(c *DefineGroup) (Answer, error) {
+	g, err := e.group(c.Group, c.Attrs)
+	if err != nil {
+		return Answer{}, err
+	}
+	if g.Attrs != c.Attrs {
+		r := &record.Group{Op: record.Change, ID: g.ID, Attrs: c.Attrs, Name: g.Name}
+		e.write(record.KindGroup, r)
+		e.folded(e.st.Group(r))
+	}
+	return Answer{Outcome: Done, Offset: -1}, nil
+}
+
+// group finds a group, and makes it on first use.
+func (e *Engine) group(name string, attrs uint32) (*state.Group, error) {
+	if g := e.st.GroupByName(name); g != nil {
+		return g, nil
+	}
+	if err := message.ValidGroup(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGroupName, err)
+	}
+	r := &record.Group{Op: record.Define, ID: e.st.NextGroup, Attrs: attrs, Name: name}
+	e.write(record.KindGroup, r)
+	e.folded(e.st.Group(r))
+	return e.st.GroupByName(name), nil
+}
+
+func (e *Engine) commitOffset(c *CommitOffset) (Answer, error) {
+	t := e.st.TopicByName(c.Topic)
+	if t == nil {
+		return Answer{}, fmt.Errorf("%w: %q", ErrNoTopic, c.Topic)
+	}
+	if c.Queue < 0 || c.Queue >= len(t.Queues) {
+		return Answer{}, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, c.Queue, c.Topic, len(t.Queues)-1)
+	}
+	if next := t.Queues[c.Queue].Next; c.Offset < 0 || c.Offset > next {
+		return Answer{}, fmt.Errorf("%w: %d in queue %d of topic %q, allowed is 0 to %d", ErrOffset, c.Offset, c.Queue, c.Topic, next)
+	}
+	g, err := e.group(c.Group, 0)
+	if err != nil {
+		return Answer{}, err
+	}
+	key := state.OffsetKey{Group: g.ID, Topic: t.ID, Queue: uint32(c.Queue)}
+	old, known := e.st.Offsets[key]
+	if known && c.Offset < old && !c.Seek {
+		return Answer{}, fmt.Errorf("%w: %d is before the committed %d; going back needs a seek", ErrOffset, c.Offset, old)
+	}
+	if !known || c.Offset != old { // only changes are logged
+		r := &record.Commit{Group: g.ID, Topic: t.ID, Queue: uint32(c.Queue), Offset: c.Offset, Seek: c.Seek}
+		e.write(record.KindCommit, r)
+		e.folded(e.st.Commit(r))
+	}
+	return Answer{Outcome: Done, Topic: t.ID, Queue: uint32(c.Queue), Offset: c.Offset}, nil
+}
+
+func (e *Engine) markHole(c *MarkHole) (Answer, error) {
+	if c.From < 0 || c.To <= c.From || c.To > e.log.End() {
+		return Answer{}, fmt.Errorf("%w: hole from %d to %d, the log ends at %d", ErrBadCommand, c.From, c.To, e.log.End())
+	}
+	r := &record.Hole{From: c.From, To: c.To, Reason: c.Reason}
+	e.write(record.KindHole, r)
+	e.folded(e.st.Hole(r))
+	return Answer{Outcome: Done, Offset: -1}, nil
+}
+
+// outcomes of a handle that nothing is done to.
+var outcomes = [...]Outcome{
+	state.Unknown:    NotFound,
+	state.Waiting:    Scheduled,
+	state.Fired:      Delivered,
+	state.Cancelled:  AlreadyCancelled,
+	state.Superseded: Superseded,
+}
+
+func (e *Engine) fate(h handle.Handle) (state.Fate, error) {
+	return e.st.Fate(h.Lane, timerlog.Key{Due: h.Due, ID: h.ID}, e.bits)
+}
+
+func (e *Engine) cancel(c *Cancel) (Answer, error) {
+	h := c.Handle
+	fate, err := e.fate(h)
+	if err != nil {
+		return Answer{}, fmt.Errorf("engine: cancel: %w", err)
+	}
+	a := Answer{Outcome: outcomes[fate], Topic: h.Topic, ID: h.ID, DueMs: h.Due, Lane: h.Lane, Offset: -1}
+	if fate == state.Waiting {
+		r := &record.Cancel{ID: h.ID, Due: h.Due, Topic: h.Topic, Lane: h.Lane}
+		pos, _ := e.write(record.KindCancel, r)
+		e.folded(e.st.Cancel(pos, r, (*index)(e)))
+		a.Outcome = Cancelled
+	}
+	return a, nil
+}
+
+// move supersedes a waiting message by a copy with another due time, both in one batch.
+func (e *Engine) move(c *Move) (Answer, error) {
+	h := c.Handle
+	fate, err := e.fate(h)
+	if err != nil {
+		return Answer{}, fmt.Errorf("engine: move: %w", err)
+	}
+	if fate != state.Waiting {
+		return Answer{Outcome: outcomes[fate], Topic: h.Topic, ID: h.ID, DueMs: h.Due, Lane: h.Lane, Offset: -1}, nil
+	}
+	if c.DueMs < 1 || c.DueMs > maxDueMs {
+		return Answer{}, fmt.Errorf("%w: %d ms, allowed is 1 to %d (year 9999)", ErrDue, c.DueMs, int64(maxDueMs))
+	}
+	m := &e.scratch.message
+	if err := c.Record.message(m); err != nil {
+		return Answer{}, err
+	}
+	if m.ID != h.ID {
+		return Answer{}, fmt.Errorf("%w: the record is of message %d, the handle of %d", ErrBadCommand, m.ID, h.ID)
+	}
+	if err := e.takesPuts(); err != nil {
+		return Answer{}, err
+	}
+	r := &record.Supersede{Cancel: record.Cancel{ID: h.ID, Due: h.Due, Topic: h.Topic, Lane: h.Lane}, NewID: e.st.NextID}
+	pos, _ := e.write(record.KindSupersede, r)
+	e.folded(e.st.Supersede(pos, r, (*index)(e)))
+	m.Flags = message.Moved
+	a := e.putWaiting(m, c.DueMs, 0, 0)
+	a.Outcome = Moved
+	return a, nil
+}
+
+// maxDueMs is the end of the year 9999.
+const maxDueMs = 253402300799999

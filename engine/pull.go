@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/segment"
+	"github.com/tidewheel/tidewheel/engine/message"
+)
+
+// Bounds of a pull.
+const (
+	defaultPullCount = 32
+	maxPullCount     = 1024
+	defaultPullBytes = 1 << 20
+	scanUnits        = 4096    // units looked at by one pull: a filter that nothing passes is resumed by the caller
+	joinGap          = 4 << 10 // messages of a pull that lie no farther apart are read together
+	joinRead         = 256 << 10
+)
+
+// PullRequest says what to read.
+type PullRequest struct {
+	Topic    string
+	Queue    int
+	Offset   int64   // first queue offset
+	MaxCount int     // of messages; 0: 32, at most 1,024
+	MaxBytes int     // of their records; 0: 1 MiB. The first message comes even if it is larger
+	Tags     []int32 // only messages with one of these tag hashes (message.TagHash); nil: all. Equal hashes may be of other tags
+}
+
+// Message is a message that is visible. Its slices belong to the Pulled.
+type Message struct {
+	message.Message
+	Offset    int64  // in its queue
+	Position  Offset // of its record
+	VisibleMs int64  // running time of the store at which it became visible
+	Err       error  // its bytes cannot be read: damage, or a hole that was declared; then only Offset and Position hold
+}
+
+// Pulled is the result of a pull, and its memory: it may be used again. Not safe for concurrent use.
+type Pulled struct {
+	Messages []Message // in order of their offsets; valid until the next Pull into the same Pulled
+	Next     int64     // where to go on: behind the last unit that was looked at
+	Min, Max int64     // offsets that the queue has, [Min, Max)
+
+	units  []consumequeue.Unit
+	wanted []wanted
+	reads  []joined
+	buf    []byte
+}
+
+// wanted is a message to be read.
+type wanted struct {
+	unit   consumequeue.Unit
+	offset int64
+	at     int // index in Messages
+}
+
+// joined is a read of several messages that lie close together.
+type joined struct {
+	pos      Offset
+	size     int
+	from, to int // in wanted, sorted by position
+	buf      []byte
+}
+
+// Pull reads messages of a queue into p. An offset below Min is ErrTrimmed, one above Max ErrOffset; at Max the answer is
+// empty. A message whose bytes are damaged is in the answer with its Err, and the others with it. Safe for concurrent
+// use; it never waits for the writer longer than for a fold.
+func (e *Engine) Pull(req PullRequest, p *Pulled) error {
+	if e.closed.Load() {
+		return ErrClosed
+	}
+	p.Messages, p.wanted = p.Messages[:0], p.wanted[:0]
+	q, low, err := e.queue(req.Topic, req.Queue)
+	if err != nil {
+		return err
+	}
+	p.Min, p.Max, p.Next = low, low, req.Offset
+	if q != nil {
+		p.Max = max(low, int64(q.Visible()))
+	}
+	switch {
+	case req.Offset < p.Min:
+		return fmt.Errorf("%w: %d in queue %d of topic %q, the first is %d", ErrTrimmed, req.Offset, req.Queue, req.Topic, p.Min)
+	case req.Offset > p.Max:
+		return fmt.Errorf("%w: %d in queue %d of topic %q, the end is %d", ErrOffset, req.Offset, req.Queue, req.Topic, p.Max)
+	case req.Offset == p.Max:
+		return nil
+	}
+	if err := p.choose(q, &req); err != nil {
+		return pullError(req, err)
+	}
+	e.readWanted(p)
+	return nil
+}
+
+func pullError(req PullRequest, err error) error {
+	switch {
+	case errors.Is(err, consumequeue.ErrTrimmed):
+		err = fmt.Errorf("%w: %w", ErrTrimmed, err)
+	case errors.Is(err, segment.ErrClosed):
+		err = fmt.Errorf("%w: it was deleted meanwhile", ErrNoTopic)
+	}
+	return fmt.Errorf("engine: pull queue %d of topic %q: %w", req.Queue, req.Topic, err)
+}
+
+// queue finds a ConsumeQueue, nil while it is empty, and its minimum offset.
+func (e *Engine) queue(topic string, queue int) (*consumequeue.Queue, int64, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	t := e.st.TopicByName(topic)
+	if t == nil {
+		return nil, 0, fmt.Errorf("%w: %q", ErrNoTopic, topic)
+	}
+	if queue < 0 || queue >= len(t.Queues) {
+		return nil, 0, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, queue, topic, len(t.Queues)-1)
+	}
+	return e.queues.Queue(t.ID, uint32(queue)), t.Queues[queue].Min, nil
+}
+
+// choose picks the units of the answer.
+func (p *Pulled) choose(q *consumequeue.Queue, req *PullRequest) error {
+	count, bytes := req.MaxCount, req.MaxBytes
+	if count <= 0 {
+		count = defaultPullCount
+	}
+	if bytes <= 0 {
+		bytes = defaultPullBytes
+	}
+	count = min(count, maxPullCount)
+	end := min(p.Max, req.Offset+scanUnits)
+	total := 0
+	for p.Next < end {
+		want := int(min(end-p.Next, int64(max(count-len(p.wanted), 64))))
+		p.units = slices.Grow(p.units[:0], want)[:want]
+		n, err := q.Units(consumequeue.QueueOffset(p.Next), p.units)
+		if n == 0 {
+			return err
+		}
+		for _, u := range p.units[:n] {
+			if req.Tags == nil || u.Flags&consumequeue.FlagHole != 0 || slices.Contains(req.Tags, u.Tags) {
+				if len(p.wanted) == count || len(p.wanted) > 0 && total+int(u.Size) > bytes {
+					return nil
+				}
+				total += int(u.Size)
+				p.wanted = append(p.wanted, wanted{u, p.Next, len(p.wanted)})
+			}
+			p.Next++
+		}
+	}
+	return nil
+}
+
+// readWanted reads the messages, in the order of their positions, those that lie close together at once.
+func (e *Engine) readWanted(p *Pulled) {
+	p.Messages = slices.Grow(p.Messages, len(p.wanted))[:len(p.wanted)]
+	total := 0
+	for _, w := range p.wanted {
+		p.Messages[w.at] = Message{Offset: w.offset, Position: w.unit.Position, VisibleMs: w.unit.LogMs}
+	}
+	if !slices.IsSortedFunc(p.wanted, wanted.before) {
+		slices.SortFunc(p.wanted, wanted.before)
+	}
+	p.reads = p.reads[:0]
+	for i, w := range p.wanted {
+		if w.unit.Flags&consumequeue.FlagHole != 0 {
+			p.Messages[w.at].Err = fmt.Errorf("%w: lost", ErrHole)
+			continue
+		}
+		end := w.unit.Position + Offset(w.unit.Size)
+		if n := len(p.reads); n > 0 {
+			r := &p.reads[n-1]
+			gap := w.unit.Position - (r.pos + Offset(r.size))
+			if gap >= 0 && gap <= joinGap && end-r.pos <= joinRead && e.sameSegment(r.pos, w.unit.Position) {
+				total += int(end-r.pos) - r.size
+				r.size, r.to = int(end-r.pos), i+1
+				continue
+			}
+		}
+		p.reads = append(p.reads, joined{pos: w.unit.Position, size: int(w.unit.Size), from: i, to: i + 1})
+		total += int(w.unit.Size)
+	}
+	p.buf = slices.Grow(p.buf[:0], total)[:total]
+	rest := p.buf
+	for i := range p.reads {
+		r := &p.reads[i]
+		r.buf, rest = rest[:r.size:r.size], rest[r.size:]
+	}
+	if len(p.reads) == 1 {
+		e.readJoined(p, 0)
+		return
+	}
+	e.env.Parallel(len(p.reads), func(i int) { e.readJoined(p, i) })
+}
+
+func (w wanted) before(o wanted) int { return cmp.Compare(w.unit.Position, o.unit.Position) }
+
+func (e *Engine) sameSegment(a, b Offset) bool {
+	base, _, _, ok := e.log.SegmentOf(a)
+	other, _, _, also := e.log.SegmentOf(b)
+	return ok && also && base == other
+}
+
+// readJoined does one read and takes the messages out of it. When it fails whole, each message is tried by itself.
+func (e *Engine) readJoined(p *Pulled, i int) {
+	r := &p.reads[i]
+	err := e.log.ReadRaw(r.pos, r.buf)
+	for _, w := range p.wanted[r.from:r.to] {
+		if w.unit.Flags&consumequeue.FlagHole != 0 {
+			continue
+		}
+		m := &p.Messages[w.at]
+		at := int(w.unit.Position - r.pos)
+		b := r.buf[at : at+int(w.unit.Size)]
+		if err != nil && r.to-r.from > 1 {
+			m.Err = e.log.ReadRaw(w.unit.Position, b)
+		} else {
+			m.Err = err
+		}
+		if m.Err == nil {
+			m.Err = e.parse(w.unit.Position, b, &m.Message)
+		}
+	}
+}
+
+// parse checks and decodes a message record; damage is named by the segment's file.
+func (e *Engine) parse(pos Offset, b []byte, m *message.Message) error {
+	rec, err := commitlog.ParseRecord(pos, b)
+	if err == nil && rec.Kind != message.KindMessage {
+		err = corrupt.Errorf("", 0, "record of kind %d where a message should be", rec.Kind)
+	}
+	if err == nil && rec.Size != len(b) {
+		err = corrupt.Errorf("", 0, "record of %d bytes, the unit says %d", rec.Size, len(b))
+	}
+	if err == nil {
+		err = message.Decode(rec.Payload, m)
+	}
+	if err == nil {
+		return nil
+	}
+	e.mu.RLock()
+	hole := e.st.InHole(pos)
+	e.mu.RUnlock()
+	if hole {
+		return fmt.Errorf("%w: at %d", ErrHole, pos)
+	}
+	base, _, _, _ := e.log.SegmentOf(pos)
+	reason := err.Error()
+	var c *corrupt.Error
+	if errors.As(err, &c) {
+		reason = c.Reason
+	}
+	return corrupt.Errorf(e.segmentName(base), int64(pos-base), "message: %s", reason)
+}

@@ -1,0 +1,400 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
+	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/segment"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/schedule"
+	"github.com/tidewheel/tidewheel/engine/statebits"
+	"github.com/tidewheel/tidewheel/engine/timer"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// caches are the derived files as a checkpoint knew them; zero for a rebuild.
+type caches struct {
+	queues   consumequeue.States
+	schedule schedule.States
+	timers   timerlog.State
+	lane     timer.State
+	bits     statebits.Table
+	bitsRedo []statebits.Page
+	seen     statebits.Table
+	seenRedo []statebits.Page
+}
+
+// recoverFrom loads a checkpoint and folds the log from its position on.
+func (e *Engine) recoverFrom(f *checkpoint.File, readOnly bool) error {
+	if err := f.Understood(func(kind uint16) bool { return kind < sectionKinds }); err != nil {
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	}
+	if !readOnly {
+		if err := checkpoint.Settle(e.fs, e.path(checkpointDir), f); err != nil {
+			return fmt.Errorf("engine: open: %w", err)
+		}
+	}
+	at, l, err := e.loadState(f)
+	if err != nil {
+		return err
+	}
+	if err := e.openCaches(at); err != nil {
+		return err
+	}
+	e.st.Seen, e.st.Oldest, e.st.Lost = e.seen, l.oldest, l.lost
+	e.st.Resume(l.lossy)
+	if err := e.verifyCaches(at.lane); err != nil {
+		return err
+	}
+	if err := e.lane.Load(at.lane, e.st.Lanes[levelLane]); err != nil {
+		return fmt.Errorf("engine: open: %w", err)
+	}
+	e.ck.x, e.ck.seq, e.ck.refs = f.X, f.Seq, at.lane.Refs()
+	if err := e.newLog(readOnly); err != nil {
+		return err
+	}
+	start := commitlog.Start{From: f.X, PrevCRC: l.prevCRC, Durable: f.X}
+	return e.fold(start, readOnly)
+}
+
+// loadState decodes a checkpoint.
+func (e *Engine) loadState(f *checkpoint.File) (at caches, l local, err error) {
+	e.st = state.New(lanes)
+	e.st.Lanes = nil
+	var rest []byte
+	for kind, decode := range map[uint16]func(b []byte) error{
+		sectionState:    func(b []byte) error { return e.st.Decode(b) },
+		sectionLocal:    func(b []byte) (err error) { l, err = decodeLocal(b); return err },
+		sectionQueues:   func(b []byte) (err error) { at.queues, err = consumequeue.DecodeStates(b); return err },
+		sectionSchedule: func(b []byte) (err error) { at.schedule, err = schedule.DecodeStates(b); return err },
+		sectionTimers: func(b []byte) (err error) {
+			if at.timers, rest, err = timerlog.DecodeState(b); err == nil {
+				at.lane, err = decodeLane(rest)
+			}
+			return err
+		},
+		sectionBits:     func(b []byte) (err error) { at.bits, _, err = statebits.DecodeTable(b); return err },
+		sectionBitsRedo: func(b []byte) (err error) { at.bitsRedo, err = statebits.DecodePages(b); return err },
+		sectionSeen:     func(b []byte) (err error) { at.seen, _, err = statebits.DecodeTable(b); return err },
+		sectionSeenRedo: func(b []byte) (err error) { at.seenRedo, err = statebits.DecodePages(b); return err },
+	} {
+		b, err := section(f, kind)
+		if err == nil {
+			err = decode(b)
+		}
+		if errors.Is(err, state.ErrNewer) {
+			return at, l, fmt.Errorf("%w: %w", ErrNewer, err)
+		}
+		if err != nil {
+			return at, l, corrupt.Errorf(e.path(checkpointDir), 0, "section %d: %v", kind, err)
+		}
+	}
+	if len(e.st.Lanes) != lanes {
+		return at, l, corrupt.Errorf(e.path(checkpointDir), 0, "%d lanes, the store has %d", len(e.st.Lanes), lanes)
+	}
+	return at, l, nil
+}
+
+// openCaches opens the derived files.
+func (e *Engine) openCaches(at caches) (err error) {
+	handles := segment.NewHandles(0)
+	e.queues, err = consumequeue.Open(e.fs, e.path(queueDir), consumequeue.Options{
+		PerFile: e.opts.UnitsPerFile, LogID: e.meta.LogID, Handles: handles,
+	}, at.queues)
+	if err == nil {
+		e.schedule, err = schedule.Open(e.fs, e.path(scheduleDir), schedule.Options{
+			PerFile: e.opts.EntriesPerFile, LogID: e.meta.LogID, Handles: handles,
+		}, at.schedule)
+	}
+	if err == nil {
+		e.timerlog, err = timerlog.Open(e.fs, e.path(timerDir), looseFamily, timerlog.Options{}, at.timers)
+	}
+	if err == nil {
+		e.bits, err = openBits(e, bitsDir, at.bits, at.bitsRedo)
+	}
+	if err == nil {
+		e.seen, err = openBits(e, seenDir, at.seen, at.seenRedo)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: open: %w", err)
+	}
+	e.lane = timer.New(timer.Config{
+		Entries: e.opts.LooseEntries, Runs: e.opts.LooseRuns, Queues: e.schedule, Log: e.timerlog,
+		Alive: func(en *timerlog.Entry) (bool, error) { return e.st.Alive(en, levelLane, e.bits) },
+	})
+	return nil
+}
+
+func openBits(e *Engine, dir string, at statebits.Table, redo []statebits.Page) (*statebits.Bits, error) {
+	b, err := statebits.Open(e.fs, e.path(dir), statebits.Options{CacheBytes: e.opts.BitsBytes, Ident: e.meta.StoreID}, at)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range redo {
+		if err := b.Redo(p); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// verifyCaches checks that the files that the checkpoint refers to are there. What is in them is checked as it is read.
+func (e *Engine) verifyCaches(lane timer.State) error {
+	if err := e.queues.Verify(); err != nil {
+		return err
+	}
+	if err := e.schedule.Verify(); err != nil {
+		return err
+	}
+	if err := e.timerlog.Verify(lane.Refs()); err != nil {
+		return err
+	}
+	if err := e.bits.Verify(); err != nil {
+		return err
+	}
+	return e.seen.Verify()
+}
+
+// recoverAll makes all caches from the log, from the oldest segment of its unbroken end on. Segments below a gap are some
+// that were deleted and came back, if what follows says that the log begins above them; else one is missing.
+func (e *Engine) recoverAll(readOnly bool) error {
+	if !readOnly {
+		if err := e.wipe(); err != nil {
+			return err
+		}
+	}
+	var first error
+	for start := Offset(0); ; {
+		err := e.recoverSuffix(start, readOnly)
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		next, ok := e.segmentAfter(start)
+		if !errors.Is(err, corrupt.ErrCorrupt) || !ok {
+			return first
+		}
+		e.releaseFiles()
+		if !readOnly {
+			if err := e.wipe(); err != nil {
+				return err
+			}
+		}
+		start = next
+	}
+}
+
+// segmentAfter finds the base of the first segment above a position.
+func (e *Engine) segmentAfter(pos Offset) (Offset, bool) {
+	if e.log == nil {
+		return 0, false
+	}
+	for _, g := range e.log.Segments() {
+		if g.Base > max(pos, e.log.First()) {
+			return g.Base, true
+		}
+	}
+	return 0, false
+}
+
+// recoverSuffix folds the log from the first segment at or above start.
+func (e *Engine) recoverSuffix(start Offset, readOnly bool) error {
+	e.st = state.New(lanes)
+	if err := e.openCaches(caches{}); err != nil {
+		return err
+	}
+	e.st.Seen = e.seen
+	if err := e.newLog(readOnly); err != nil {
+		return err
+	}
+	from := Offset(0)
+	for _, g := range e.log.Segments() {
+		if from = g.Base; from >= start {
+			break
+		}
+	}
+	if from > 0 || e.log.Size() > 0 {
+		e.env.Log.Info("folding the log from its head", "from", from, "bytes", e.log.Size())
+	}
+	if err := e.fold(commitlog.Start{From: from}, readOnly); err != nil {
+		return err
+	}
+	if head := e.st.Head(); head < from {
+		return corrupt.Errorf(e.segmentName(head), 0, "the segment is missing, the log begins at %d", from)
+	}
+	return nil
+}
+
+func (e *Engine) segmentName(base Offset) string {
+	return path.Join(e.path(logDir), fmt.Sprintf("%020d", base))
+}
+
+// fold reads the log from a position on, and makes the engine ready.
+func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
+	e.lane.Wait = e.flushNow
+	total, done := e.log.Size(), int64(0)
+	rec, err := e.log.Recover(start, func(b *commitlog.Batch) error {
+		if e.opts.Progress != nil {
+			done += b.Length
+			e.opts.Progress(done, total)
+		}
+		return e.replay(b)
+	})
+	e.lane.Wait = nil
+	if errors.Is(err, commitlog.ErrNewerFormat) {
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: recover: %w", err)
+	}
+	if rec.Cut > 0 {
+		e.env.Log.Info("cut a torn tail that nobody was promised", "at", rec.CutAt, "bytes", rec.Cut, "reason", rec.Reason)
+	}
+	isNew := rec.End == 0
+	if isNew {
+		e.st.Create(e.env.Wall())
+	}
+	e.log0, e.mono0 = max(e.st.LogMs, rec.LogMs), e.env.Mono()
+	e.stats.replayed = done
+	if err := e.settle(readOnly); err != nil {
+		return err
+	}
+	e.space.marked = rec.End
+	e.released.Store(int64(rec.End))
+	if isNew && !readOnly {
+		return e.begin()
+	}
+	return nil
+}
+
+// flushNow ends a flush during a replay.
+func (e *Engine) flushNow() error {
+	f := e.lane.NewFlush()
+	if f == nil {
+		return nil
+	}
+	if err := f.Run(); err != nil {
+		return err
+	}
+	e.lane.InstallFlush(f)
+	return nil
+}
+
+// replay folds one batch.
+func (e *Engine) replay(b *commitlog.Batch) error {
+	seal := b.Has(commitlog.FlagSeal)
+	if b.Has(commitlog.FlagHole) {
+		e.st.LostBatches(b.Base, b.End())
+		e.st.EndBatch(b.End(), seal)
+		return nil
+	}
+	e.st.BeginBatch(b.LogMs, b.AppendMs)
+	records := b.Records()
+	for {
+		r, ok, err := records.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if err := e.st.Apply(&r, b.Has(commitlog.FlagMustUnderstand), (*index)(e)); err != nil {
+			return e.foldFailed(r.Pos, err)
+		}
+	}
+	e.st.EndBatch(b.End(), seal)
+	e.visible.touched = e.visible.touched[:0]
+	clear(e.visible.mark)
+	return nil
+}
+
+// foldFailed gives an error of the fold the place in the log, unless it is about a file of its own.
+func (e *Engine) foldFailed(pos Offset, err error) error {
+	var c *corrupt.Error
+	switch {
+	case errors.Is(err, state.ErrNewer):
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	case errors.As(err, &c) && strings.Contains(c.File, "/"), c == nil && !errors.Is(err, state.ErrFold):
+		return err // about a file; payloads are named by their kind of record
+	}
+	base, _, _, _ := e.log.SegmentOf(pos)
+	return corrupt.Errorf(e.segmentName(base), int64(pos-base), "%v", err)
+}
+
+// settle compares the fold with the files: segments that the table names must be there, those below its head go, and
+// every queue must have the length that the fold says.
+func (e *Engine) settle(readOnly bool) error {
+	have := map[Offset]bool{}
+	for _, g := range e.log.Segments() {
+		have[g.Base] = true
+	}
+	for i, g := range e.st.Segments {
+		last := i == len(e.st.Segments)-1
+		if !have[g.Base] && !last {
+			return corrupt.Errorf(e.segmentName(g.Base), 0, "the segment is missing")
+		}
+	}
+	if !readOnly && e.log.First() < e.st.Head() {
+		if err := e.log.DropBefore(e.st.Head()); err != nil {
+			return fmt.Errorf("engine: open: %w", err)
+		}
+	}
+	for _, t := range e.st.Topics {
+		for i, want := range t.Queues {
+			if err := e.settleQueue(t.ID, uint32(i), want); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) settleQueue(topic, queue uint32, want state.Queue) error {
+	q := e.queues.Queue(topic, queue)
+	if q == nil {
+		if want.Next == 0 {
+			return nil
+		}
+		// A rebuild from a suffix of the log that has none of its units: they were trimmed.
+		_, err := e.queues.Start(topic, queue, consumequeue.QueueOffset(want.Next))
+		return err
+	}
+	for e.st.Lossy() && int64(q.Len()) < want.Next || len(e.st.Lost) > 0 && int64(q.Len()) < want.Next {
+		q.Append(consumequeue.Unit{Flags: consumequeue.FlagHole, LogMs: e.st.LogMs})
+	}
+	if int64(q.Len()) != want.Next {
+		return corrupt.Errorf(e.path(queueDir), 0, "topic %d queue %d has %d units, the log gives %d", topic, queue, q.Len(), want.Next)
+	}
+	q.Trim(consumequeue.QueueOffset(max(want.Min, int64(q.First()))))
+	q.Release(q.Len())
+	return nil
+}
+
+// begin writes the first segment of a new store: it is a store when its state record is durable.
+func (e *Engine) begin() error {
+	for e.log.RotateNeeded() || e.log.SpareNeeded() {
+		if err := e.segmentJob().run(); err != nil {
+			return fmt.Errorf("engine: open: first segment: %w", err)
+		}
+	}
+	if err := e.room(0, 0); err != nil {
+		return fmt.Errorf("engine: open: first segment: %w", err)
+	}
+	if err := e.Commit(); err != nil {
+		return err
+	}
+	pos, err := e.Sync()
+	if err != nil {
+		return err
+	}
+	e.Release(pos)
+	return nil
+}

@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+	"github.com/tidewheel/tidewheel/engine/vfs"
+)
+
+// space is the writer's care for the log's length: the mark at its end, and the deletion of its head.
+type space struct {
+	// The mark.
+	end     Offset // of the log, as it was seen last
+	since   int64  // monotonic ns when end moved
+	marked  Offset
+	looked  int64 // monotonic ns of the last look at the disk
+	full    error // why messages are refused; nil: they are not
+	rolled  *rolled
+	trimmed *record.Trim // made by a job, not yet in the log
+	drop    Offset       // segments below go when the log is released up to dropAt
+	dropAt  Offset
+}
+
+// idleMs is how long the log stands still before the mark is written: it closes the window in which a lost last batch
+// looks like one that was never finished.
+const idleMs = 50
+
+// idleSoon says whether a mark will be due.
+func (s *space) idleSoon(e *Engine) bool {
+	if end := e.log.End(); end != s.end {
+		s.end, s.since = end, e.env.Mono()
+	}
+	return s.marked < e.log.Durable()
+}
+
+// markJob writes the durable end into the mark file after idleness.
+func (e *Engine) markJob() *Job {
+	s := &e.space
+	durable := e.log.Durable()
+	if s.marked >= durable || e.env.Mono()-s.since < idleMs*1e6 || e.log.End() != s.end {
+		return nil
+	}
+	logMs := e.st.LogMs
+	return &Job{
+		run:     func() error { return e.log.WriteMark(durable, logMs) },
+		install: func() { s.marked = durable },
+	}
+}
+
+// diskLookNs is how often the disk is asked for its free space.
+const diskLookNs = 1e9
+
+// takesPuts says why new messages are refused. Delivering, cancelling and deleting go on.
+func (e *Engine) takesPuts() error {
+	if distance := int64(e.log.End() - e.ck.x); distance > backlogDistances*e.opts.CheckpointEvery {
+		return fmt.Errorf("%w: %d bytes since the last one, allowed are %d", ErrBacklog, distance, backlogDistances*e.opts.CheckpointEvery)
+	}
+	s := &e.space
+	if mono := e.env.Mono(); s.looked == 0 || mono-s.looked >= diskLookNs || e.opts.HighWater > 0 {
+		s.looked = mono
+		s.full = e.diskFull()
+	}
+	return s.full
+}
+
+// diskFull compares the log with its high-water mark, and the disk with what is kept for going on.
+func (e *Engine) diskFull() error {
+	if size := e.log.Size(); e.opts.HighWater > 0 && size >= e.opts.HighWater {
+		return fmt.Errorf("%w: the log has %d bytes, the high-water mark is %d", ErrDiskFull, size, e.opts.HighWater)
+	}
+	free, err := vfs.Free(e.fs)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return nil // it is asked again; a write will say what is wrong
+	}
+	if keep := uint64(max(e.opts.Reserve, 0)) * uint64(e.opts.SegmentSize); free < keep {
+		return fmt.Errorf("%w: %d bytes are free, %d are kept for deliveries", ErrDiskFull, free, keep)
+	}
+	return nil
+}
+
+// rolled is what a roll job read: messages of the head that may wait, in log order.
+type rolled struct {
+	to       Offset
+	messages []rolledMessage
+	bytes    int
+}
+
+type rolledMessage struct {
+	pos     Offset
+	payload []byte
+}
+
+// rollScan bounds what one roll job reads.
+const rollScan = 4 << 20
+
+// rollJob reads the next part of the head segment that has to go.
+func (e *Engine) rollJob() *Job {
+	s := &e.space
+	if s.rolled != nil || !e.wantsRoll() {
+		return nil
+	}
+	head := e.st.Segments[0]
+	from := max(e.st.Rolled, head.Base)
+	most := e.opts.LooseEntries
+	r := &rolled{}
+	return &Job{
+		run: func() (err error) {
+			r, err = e.readHead(from, head.End, most)
+			return err
+		},
+		install: func() { s.rolled = r },
+	}
+}
+
+// wantsRoll says whether the head segment should be emptied: its messages were readable for the retention, and the log
+// is larger than twice what is alive and what is young, or at its high-water mark.
+func (e *Engine) wantsRoll() bool {
+	st := e.st
+	head := st.Segments[0]
+	if head.End == 0 || st.Rolled >= head.End || head.Visible+e.opts.Retention.Milliseconds() >= e.batch.logMs {
+		return false
+	}
+	if e.space.full != nil {
+		return true
+	}
+	young := st.End
+	since := e.batch.logMs - e.opts.RollAfter.Milliseconds() - e.opts.Retention.Milliseconds()
+	for _, g := range st.Segments {
+		if g.End == 0 || g.Sealed >= since {
+			young = g.Base
+			break
+		}
+	}
+	return int64(st.End-head.Base) > 2*st.LiveBytes()+int64(st.End-young)
+}
+
+// readHead reads messages that may wait, from a batch boundary on.
+func (e *Engine) readHead(from, end Offset, most int) (*rolled, error) {
+	r := &rolled{to: from}
+	var m message.Message
+	err := e.log.Scan(from, 0, false, func(b *commitlog.Batch) error {
+		if b.Base >= end || r.bytes >= batchBytes || len(r.messages) >= most || b.Base-from >= rollScan {
+			return fs.SkipAll
+		}
+		before, bytes := len(r.messages), r.bytes
+		records := b.Records()
+		for {
+			rec, ok, err := records.Next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if rec.Kind != message.KindMessage {
+				continue
+			}
+			if err := message.DecodeHead(rec.Payload, &m); err != nil {
+				return err
+			}
+			if m.ID != 0 {
+				r.messages = append(r.messages, rolledMessage{rec.Pos, append([]byte(nil), rec.Payload...)})
+				r.bytes += rec.Size
+			}
+		}
+		if before > 0 && (len(r.messages) > most || r.bytes > commitlog.MaxBatch/2) {
+			r.messages, r.bytes = r.messages[:before], bytes // the next job begins with this batch
+			return fs.SkipAll
+		}
+		r.to = b.End()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("engine: roll: %w", err)
+	}
+	r.to = min(r.to, end)
+	return r, nil
+}
+
+// roll copies what a roll job read and still waits to the end of the log, in one batch with the new R.
+func (e *Engine) roll() {
+	s := &e.space
+	if s.rolled == nil && e.wantsRoll() && e.st.Pending == 0 {
+		s.rolled = &rolled{to: e.st.Segments[0].End} // nothing waits: nothing need be read
+	}
+	r := s.rolled
+	if r == nil {
+		return
+	}
+	bytes := 2*recordOverhead + 64 + r.bytes + 16*len(r.messages)
+	if e.room(bytes, min(len(r.messages), e.opts.LooseEntries)) != nil {
+		return
+	}
+	m := &e.scratch.message
+	for _, c := range r.messages {
+		if err := message.Decode(c.payload, m); err != nil {
+			e.folded(err) // it was read a moment ago
+			return
+		}
+		entry := timerlog.Entry{
+			Key: timerlog.Key{Due: m.DueMs, ID: m.ID}, Position: c.pos,
+			Flags: timerlog.EntryFlags(m.Flags&message.Late != 0, m.Level, m.Lane),
+		}
+		alive, err := e.st.Alive(&entry, m.Lane, e.bits)
+		if err != nil {
+			e.folded(err)
+			return
+		}
+		if alive {
+			m.Flags |= message.Copy
+			m.DelayMs = 0
+			e.writeMessage(m)
+			e.stats.rolled.Add(1)
+		}
+	}
+	to := &record.Roll{To: r.to}
+	e.write(record.KindRoll, to)
+	e.folded(e.st.Roll(to))
+	if _, err := e.endBatch(); err == nil {
+		s.rolled = nil
+	}
+}
+
+// trim logs that the head segment goes: nothing in it waits, what became visible from it was readable for the retention,
+// and no checkpoint has to be replayed from it. The new minimum of each queue was found by a job.
+func (e *Engine) trim() {
+	s := &e.space
+	if s.trimmed == nil || e.room(recordOverhead+s.trimmed.PayloadSize(), 0) != nil {
+		return
+	}
+	t := s.trimmed
+	s.trimmed = nil
+	e.write(record.KindTrim, t)
+	e.folded(e.st.Trim(t, (*index)(e)))
+	end, err := e.endBatch()
+	if err == nil {
+		s.drop, s.dropAt = t.Head, end
+	}
+}
+
+// dropJob finds the new minimums before a trim, and unlinks what is behind one that is released.
+func (e *Engine) dropJob() *Job {
+	s := &e.space
+	if s.drop > 0 {
+		if e.Released() < s.dropAt {
+			return nil
+		}
+		head := s.drop
+		return &Job{
+			run:     func() error { return e.log.DropBefore(head) },
+			install: func() { s.drop = 0 },
+		}
+	}
+	if s.trimmed != nil || !e.wantsTrim() {
+		return nil
+	}
+	t := &record.Trim{Head: e.st.Segments[1].Base}
+	visible := e.st.Segments[0].Visible
+	return &Job{
+		run:     func() error { return e.findMins(t, visible) },
+		install: func() { s.trimmed = t },
+	}
+}
+
+func (e *Engine) wantsTrim() bool {
+	head := e.st.Segments[0]
+	if head.End == 0 || e.st.Rolled < head.End || head.Visible+e.opts.Retention.Milliseconds() >= e.batch.logMs {
+		return false
+	}
+	if e.ck.x < head.End {
+		e.ck.wanted = true
+		return false
+	}
+	return true
+}
+
+// findMins finds, for each queue, the first unit that became visible later than everything that goes. What points into
+// the head segment became visible no later than that, and so did what was recorded in it.
+func (e *Engine) findMins(t *record.Trim, visible int64) error {
+	t.Mins = t.Mins[:0]
+	for q := range e.queues.All() {
+		low, err := q.SearchLogTime(visible + 1)
+		if err != nil {
+			return fmt.Errorf("engine: trim: %w", err)
+		}
+		if low > q.First() {
+			t.Mins = append(t.Mins, record.TrimMin{Topic: q.Key().Topic, Queue: q.Key().Queue, Min: int64(low)})
+		}
+	}
+	return nil
+}

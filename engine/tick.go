@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"github.com/tidewheel/tidewheel/engine/record"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// Status is what a Tick did, and what it wants next.
+type Status struct {
+	Next     int64  // wall clock, ms, at which to call Tick again; now or earlier: at once. At most a second ahead
+	Jobs     []*Job // ready to run, each handed out once; the slice is valid until the next Tick
+	Fired    int    // messages delivered
+	Position Offset // end of the log after what Tick appended: Commit, Sync and Release bring it out
+	Blocked  bool   // something is due, and waits for a Sync and Release, or for a job
+	Err      error  // what keeps due messages from being delivered, ErrFailed or damage; tried again a second later
+}
+
+// tickMs is the longest time between two calls of Tick: what is due is found out again, so that a clock that stepped, a
+// machine that slept or a wake-up that got lost delay nothing by more.
+const tickMs = 1000
+
+// fire is what a delivery needs, reused.
+type fire struct {
+	entries []timerlog.Entry
+	queues  map[QueueRef]int // index into the record's queues
+	err     error            // of the last try
+}
+
+// Tick delivers a chunk of what is due and looks after the store: it seals, trims, begins checkpoints, and hands out
+// jobs. It takes about 1 ms at most. It belongs to the writer.
+func (e *Engine) Tick() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readClocks()
+	now := e.batch.wall
+	s := Status{Next: now + tickMs, Position: e.log.End()}
+	if s.Err = e.usable(); s.Err != nil {
+		return s
+	}
+	more := e.deliver(&s)
+	e.look(&s)
+	e.handOut(&s)
+	s.Position = e.log.End()
+	if s.Err = e.usable(); s.Err == nil {
+		s.Err = e.fire.err
+	}
+	s.Next = min(s.Next, e.wakeUp(now, more))
+	return s
+}
+
+// wakeUp is when the next message is due, or now when there is more to do.
+func (e *Engine) wakeUp(now int64, more bool) int64 {
+	if more {
+		return now
+	}
+	due, ok, err := e.lane.Next()
+	if err != nil || !ok || e.fire.err != nil {
+		return now + tickMs
+	}
+	return max(due, now)
+}
+
+// deliver makes a chunk of due messages visible by one record. It says whether there are more.
+func (e *Engine) deliver(s *Status) (more bool) {
+	now := e.batch.wall
+	e.fire.err = nil
+	if due, ok, err := e.lane.Next(); err != nil || !ok || due > now {
+		e.fire.err = err
+		return false
+	}
+	d := &e.scratch.deliver
+	if e.room(recordOverhead+deliverBound(e.opts.FireChunk), 0) != nil {
+		s.Blocked = true
+		return false
+	}
+	e.fire.entries, more, e.fire.err = e.lane.Take(now, e.opts.FireChunk, e.fire.entries[:0])
+	if len(e.fire.entries) == 0 {
+		return more
+	}
+	e.fillDeliver(d, e.fire.entries)
+	pos, _ := e.write(record.KindDeliver, d)
+	e.folded(e.st.Deliver(pos, d, (*index)(e)))
+	if _, err := e.endBatch(); err != nil {
+		return false
+	}
+	s.Fired = len(e.fire.entries)
+	e.stats.fired.Add(int64(s.Fired))
+	return more
+}
+
+// deliverBound is at least the payload of a deliver record with so many items, each for a queue of its own.
+func deliverBound(items int) int {
+	d := record.Deliver{}
+	one := record.Deliver{Queues: make([]record.DeliverQueue, 1), Items: make([]record.DeliverItem, 1)}
+	return d.PayloadSize() + items*(one.PayloadSize()-d.PayloadSize())
+}
+
+// fillDeliver makes the record. A message whose topic is gone is dropped by it; one whose queue is beyond those that the
+// topic has now goes to queue modulo count.
+func (e *Engine) fillDeliver(d *record.Deliver, entries []timerlog.Entry) {
+	d.Lane, d.Frontier = levelLane, e.st.Lanes[levelLane]
+	d.Queues, d.Items = d.Queues[:0], d.Items[:0]
+	if e.fire.queues == nil {
+		e.fire.queues = map[QueueRef]int{}
+	}
+	clear(e.fire.queues)
+	for i := range entries {
+		en := &entries[i]
+		if !en.Late() {
+			d.Frontier = en.Key
+		}
+		ref, base := QueueRef{Topic: en.Topic}, record.Gone
+		if t := e.st.Topics[en.Topic]; t != nil {
+			if ref.Queue = en.Queue; int(ref.Queue) >= t.Count {
+				ref.Queue %= uint32(t.Count)
+			}
+			base = t.Queues[ref.Queue].Next
+		}
+		at, ok := e.fire.queues[ref]
+		if !ok {
+			at = len(d.Queues)
+			e.fire.queues[ref] = at
+			d.Queues = append(d.Queues, record.DeliverQueue{Topic: ref.Topic, Queue: ref.Queue, Base: base})
+		}
+		d.Items = append(d.Items, record.DeliverItem{
+			Key: en.Key, Position: en.Position, Size: en.Size, Queue: uint16(at), Tags: en.Tags, Late: en.Late(),
+		})
+	}
+}
+
+// look does what time or size asks for, except delivering: it is quick and mostly finds nothing.
+func (e *Engine) look(s *Status) {
+	e.sealOld()
+	e.roll()
+	e.trim()
+	e.beginCheckpoint()
+	if e.space.idleSoon(e) {
+		s.Next = min(s.Next, e.batch.wall+idleMs)
+	}
+}
+
+// sealOld ends a segment that is not empty and old.
+func (e *Engine) sealOld() {
+	segs := e.st.Segments
+	last := segs[len(segs)-1]
+	if e.batch.logMs-last.Opened < e.opts.SealAfter.Milliseconds() || !e.log.SegmentUsed() {
+		return
+	}
+	_ = e.seal() // busy until the next segment is there, as at any seal
+}

@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/handle"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// Pending is a waiting message as it was read for a Move. It is a copy and belongs to the caller.
+type Pending struct {
+	payload  []byte
+	position Offset
+}
+
+// Message decodes the message. Its slices lie in p.
+func (p Pending) Message() (m message.Message, err error) {
+	err = p.message(&m)
+	return m, err
+}
+
+func (p Pending) message(m *message.Message) error {
+	if p.payload == nil {
+		return fmt.Errorf("%w: no record was read", ErrBadCommand)
+	}
+	return message.Decode(p.payload, m)
+}
+
+// ReadPending reads a waiting message, wherever a roll has moved it. ErrNoMessage: it does not wait any more. Safe for
+// concurrent use.
+func (e *Engine) ReadPending(h handle.Handle) (Pending, error) {
+	if e.closed.Load() {
+		return Pending{}, ErrClosed
+	}
+	pos, err := e.locate(h)
+	if err != nil {
+		return Pending{}, err
+	}
+	rec, _, err := e.log.ReadRecord(pos, 0, nil)
+	if err != nil {
+		return Pending{}, fmt.Errorf("engine: read waiting message: %w", err)
+	}
+	var m message.Message
+	if rec.Kind != message.KindMessage {
+		return Pending{}, fmt.Errorf("%w: record of kind %d at %d", ErrNoMessage, rec.Kind, pos)
+	}
+	if err := message.DecodeHead(rec.Payload, &m); err != nil {
+		return Pending{}, fmt.Errorf("engine: read waiting message: %w", err)
+	}
+	if m.ID != h.ID {
+		return Pending{}, fmt.Errorf("%w: message %d is at %d", ErrNoMessage, m.ID, pos)
+	}
+	return Pending{append([]byte(nil), rec.Payload...), pos}, nil
+}
+
+// locate finds the current copy of a waiting message: at the handle's position unless that was rolled.
+func (e *Engine) locate(h handle.Handle) (Offset, error) {
+	e.mu.Lock() // the bits' cache and the lane are the writer's
+	defer e.mu.Unlock()
+	fate, err := e.fate(h)
+	if err != nil {
+		return 0, fmt.Errorf("engine: locate message: %w", err)
+	}
+	if fate != state.Waiting {
+		return 0, fmt.Errorf("%w: it does not wait", ErrNoMessage)
+	}
+	if h.Position >= e.st.Rolled {
+		return h.Position, nil
+	}
+	en, ok, err := e.lane.Find(timerlog.Key{Due: h.Due, ID: h.ID})
+	if err != nil {
+		return 0, fmt.Errorf("engine: locate message: %w", err)
+	}
+	if !ok {
+		return 0, fmt.Errorf("%w: message %d waits and is in no index", ErrNoMessage, h.ID)
+	}
+	return en.Position, nil
+}
+
+// Verdict says what a Cancel would answer, and does nothing: Scheduled while the message waits. The answer may leave when
+// the log is released up to the position. Safe for concurrent use.
+func (e *Engine) Verdict(h handle.Handle) (Outcome, Offset, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fate, err := e.fate(h)
+	if err != nil {
+		return Refused, 0, fmt.Errorf("engine: verdict: %w", err)
+	}
+	return outcomes[fate], e.log.End(), nil
+}
+
+// View reads the message whose record is at a position into p, whose Messages then hold it alone, with Offset -1. While
+// it waits, or is not released, the error is ErrPending. Safe for concurrent use.
+func (e *Engine) View(pos Offset, p *Pulled) (Message, error) {
+	if e.closed.Load() {
+		return Message{}, ErrClosed
+	}
+	if pos < 0 || pos >= e.Released() {
+		return Message{}, fmt.Errorf("%w: at %d", ErrNoMessage, pos)
+	}
+	var err error
+	var rec commitlog.Record
+	if rec, p.buf, err = e.log.ReadRecord(pos, 0, p.buf); err != nil {
+		if errors.Is(err, commitlog.ErrOutOfLog) {
+			return Message{}, fmt.Errorf("%w: %w", ErrNoMessage, err)
+		}
+		return Message{}, fmt.Errorf("engine: view: %w", err)
+	}
+	if rec.Kind != message.KindMessage {
+		return Message{}, fmt.Errorf("%w: record of kind %d at %d", ErrNoMessage, rec.Kind, pos)
+	}
+	m := Message{Offset: -1, Position: pos}
+	if err := message.Decode(rec.Payload, &m.Message); err != nil {
+		return Message{}, fmt.Errorf("engine: view: %w", err)
+	}
+	if m.ID != 0 {
+		if err := e.mayView(&m); err != nil {
+			return Message{}, err
+		}
+	}
+	m.QueueOffset = -1
+	p.Messages = append(p.Messages[:0], m)
+	return m, nil
+}
+
+// mayView refuses what nobody may see: a message that waits, or that was taken back.
+func (e *Engine) mayView(m *Message) error {
+	outcome, pos, err := e.Verdict(handle.Handle{Lane: m.Lane, Topic: m.Topic, ID: m.ID, Due: m.DueMs})
+	switch {
+	case err != nil:
+		return err
+	case outcome == Delivered && pos <= e.Released(), outcome == NotFound:
+		return nil
+	case outcome == Scheduled, outcome == Delivered:
+		return fmt.Errorf("%w: message %d is due at %d", ErrPending, m.ID, m.DueMs)
+	}
+	return fmt.Errorf("%w: message %d was taken back", ErrNoMessage, m.ID)
+}
+
+// SearchTime is the first offset of a queue whose message became visible at or after a wall clock time, ms; the queue's
+// end if there is none. Clock steps are taken into account. Safe for concurrent use.
+func (e *Engine) SearchTime(topic string, queue int, wallMs int64) (int64, error) {
+	q, low, err := e.queue(topic, queue)
+	if err != nil || q == nil {
+		return low, err
+	}
+	e.mu.RLock()
+	logMs := e.st.LogTimeOf(wallMs)
+	e.mu.RUnlock()
+	at, err := q.SearchLogTime(logMs)
+	if err != nil {
+		return 0, fmt.Errorf("engine: search queue %d of topic %q: %w", queue, topic, err)
+	}
+	return max(low, int64(at)), nil
+}
+
+// Committed is a group's offset in a queue; ok is false when there is none. The answer may leave when the log is released
+// up to the position. Safe for concurrent use.
+func (e *Engine) Committed(group, topic string, queue int) (offset int64, ok bool, pos Offset) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	g, t := e.st.GroupByName(group), e.st.TopicByName(topic)
+	if g != nil && t != nil {
+		offset, ok = e.st.Offsets[state.OffsetKey{Group: g.ID, Topic: t.ID, Queue: uint32(queue)}]
+	}
+	return offset, ok, e.log.End()
+}
+
+// TopicInfo describes a topic.
+type TopicInfo struct {
+	ID      uint32
+	Name    string
+	Attrs   uint32
+	Count   int         // queues that new messages go to
+	Queues  []QueueInfo // at least Count
+	Pending int64       // messages that wait for it
+}
+
+// QueueInfo is the offsets of a queue: [Min, Visible) can be read, [Visible, Next) is not released.
+type QueueInfo struct{ Min, Next, Visible int64 }
+
+// GroupInfo describes a consumer group.
+type GroupInfo struct {
+	ID      uint32
+	Name    string
+	Attrs   uint32
+	Offsets []CommittedOffset
+}
+
+// CommittedOffset is a group's next offset in a queue.
+type CommittedOffset struct {
+	Topic  string
+	Queue  int
+	Offset int64
+}
+
+func (e *Engine) topicInfo(t *state.Topic) TopicInfo {
+	info := TopicInfo{ID: t.ID, Name: t.Name, Attrs: t.Attrs, Count: t.Count, Pending: t.Pending}
+	for i, q := range t.Queues {
+		visible := q.Min
+		if cq := e.queues.Queue(t.ID, uint32(i)); cq != nil {
+			visible = max(visible, min(int64(cq.Visible()), q.Next))
+		}
+		info.Queues = append(info.Queues, QueueInfo{q.Min, q.Next, visible})
+	}
+	return info
+}
+
+var _ consumequeue.QueueOffset
