@@ -136,8 +136,12 @@ func (a *Array) readPart(i int64, dst []byte) (cells int, err error) {
 	first := a.fileOf(i)
 	end = min(end, first+int64(a.p.PerFile))
 	n, err := a.readFile(first, i, dst[:int(end-i)*a.p.Cell])
-	if err != nil && i < a.first.Load() {
-		err = ErrTrimmed // while we looked: the file may be gone already
+	switch { // while we looked the file may have gone
+	case err == nil:
+	case i < a.first.Load():
+		err = ErrTrimmed
+	case a.closed.Load():
+		err = ErrClosed
 	}
 	return n / a.p.Cell, err
 }

@@ -95,17 +95,19 @@ func TestHandlesGoWithTheirFiles(t *testing.T) {
 	}
 }
 
-// The writer trims, and the file goes, while a reader is on its way to it.
-func TestReadMeetsTrim(t *testing.T) {
+// The array is trimmed or closed, and the file goes, while a reader is on its way to it.
+func TestReadMeetsTheEndOfAFile(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		answer  error
-		want    error
-		cells   int
-		handles int // that stay open
+		name   string
+		end    func(a *segment.Array)
+		answer error
+		want   error
+		cells  int
 	}{
-		{"file is gone", fs.ErrNotExist, segment.ErrTrimmed, 0, 0},
-		{"file is still there", nil, nil, 1, 0},
+		{"trimmed, file gone", trimAll, fs.ErrNotExist, segment.ErrTrimmed, 0},
+		{"trimmed, file there", trimAll, nil, nil, 1},
+		{"closed, file gone", closeArray, fs.ErrNotExist, segment.ErrClosed, 0},
+		{"closed, file there", closeArray, nil, nil, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			disk := crashfs.New(crashfs.Options{})
@@ -117,7 +119,7 @@ func TestReadMeetsTrim(t *testing.T) {
 			flush(t, a, 0)
 			disk.SetInject(func(op crashfs.Op) error {
 				if op.Kind == crashfs.Open {
-					a.Trim(20)
+					c.end(a)
 					return c.answer
 				}
 				return nil
@@ -126,12 +128,15 @@ func TestReadMeetsTrim(t *testing.T) {
 			if n != c.cells || !errors.Is(err, c.want) {
 				t.Errorf("read %d cells, %v; want %d, %v", n, err, c.cells, c.want)
 			}
-			if got := handles.Open(); got != c.handles {
-				t.Errorf("%d files are open, want %d", got, c.handles)
+			if got := handles.Open(); got != 0 {
+				t.Errorf("%d files stay open", got)
 			}
 		})
 	}
 }
+
+func trimAll(a *segment.Array)    { a.Trim(a.Len()) }
+func closeArray(a *segment.Array) { a.Close() }
 
 // One writer, one job and many readers, under -race: each cell that is read is the right one, or trimmed.
 func TestHammer(t *testing.T) {
