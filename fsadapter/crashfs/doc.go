@@ -27,8 +27,8 @@
 // Each directory is there twice too. Creating, removing and renaming are pending until SyncDir of the directory; Crash
 // keeps a prefix of what is pending in each directory, as a journal would, or any subset (Policy.MetaPct,
 // Policy.MetaAny). A rename is one change: both directories get it or neither, and SyncDir of one of them settles it
-// for both. Syncing a file does not make its name durable. A file whose name was never durable is gone; one that was
-// removed without SyncDir may be back.
+// for both, with what came before it in either. Syncing a file does not make its name durable. A file whose name was
+// never durable is gone; one that was removed without SyncDir may be back.
 //
 // A Sync or SyncDir that fails (an error from the hook, see SetInject) loses what was pending: reads go on showing it, a
 // later Sync says nil, and no Sync ever brings it to the disk. Kernels do that. Kill keeps it so: a process that comes

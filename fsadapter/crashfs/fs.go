@@ -440,26 +440,32 @@ func (f *FS) FailSyncDir(name string, err error) error {
 	return err
 }
 
-// settle ends the pending changes that dir has a part in: they are on the disk, whole, or lost for ever.
+// settle ends the pending changes of dir: they are on the disk, or lost for ever. A rename is settled whole, and whatever
+// came before it in its other directory with it; otherwise a file whose old name was given to another could be without
+// a name.
 func (f *FS) settle(dir *inode, durable bool) {
+	if len(f.pend) == 0 {
+		return
+	}
+	dirs := map[*inode]bool{dir: true}
+	settled := make([]bool, len(f.pend))
+	for i := len(f.pend) - 1; i >= 0; i-- {
+		tx := &f.pend[i]
+		if settled[i] = tx.touches(dirs); settled[i] && durable {
+			for _, op := range tx.ops[:tx.n] {
+				dirs[op.dir] = true
+			}
+		}
+	}
 	rest := f.pend[:0]
-	for i := range f.pend {
-		tx := f.pend[i]
-		if !tx.touches(dir) {
+	for i, tx := range f.pend {
+		if !settled[i] {
 			rest = append(rest, tx)
 			continue
 		}
-		for _, op := range tx.ops[:tx.n] {
-			if !durable {
-				continue
-			}
-			op.dir.settle(op.name, op.ino)
-			if op.dir == dir {
-				continue
-			}
-			// What is older and still pending for that name may not come after this.
-			for j := range rest {
-				rest[j].drop(op.dir, op.name)
+		if durable {
+			for _, op := range tx.ops[:tx.n] {
+				op.dir.settle(op.name, op.ino)
 			}
 		}
 	}

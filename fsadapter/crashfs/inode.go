@@ -62,9 +62,9 @@ type dirOp struct {
 	ino  *inode
 }
 
-func (t *dirTx) touches(dir *inode) bool {
+func (t *dirTx) touches(dirs map[*inode]bool) bool {
 	for _, op := range t.ops[:t.n] {
-		if op.dir == dir {
+		if dirs[op.dir] {
 			return true
 		}
 	}

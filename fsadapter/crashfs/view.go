@@ -1,9 +1,5 @@
 package crashfs
 
-import (
-	"math/bits"
-)
-
 const (
 	chunkSize = 4096
 	leafSize  = 64 // chunks of a leaf: one bit each in leaf.mine
@@ -170,16 +166,6 @@ func (v *view) count(lo, hi int64) (n int64) {
 			i |= leafSize - 1
 		} else if v.chunk(i) != nil {
 			n++
-		}
-	}
-	return n
-}
-
-// memory is how many bytes of chunks the view reaches that are its FS's own.
-func (v *view) memory(own *owner) (n int64) {
-	for _, l := range v.top {
-		if l != nil && l.own == own {
-			n += int64(bits.OnesCount64(l.mine)) * chunkSize
 		}
 	}
 	return n
