@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
-	"github.com/tidewheel/tidewheel/engine/consumequeue"
 	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
@@ -210,5 +209,3 @@ func (e *Engine) topicInfo(t *state.Topic) TopicInfo {
 	}
 	return info
 }
-
-var _ consumequeue.QueueOffset
