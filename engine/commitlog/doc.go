@@ -108,6 +108,17 @@
 // The magic is "TWMK", the CRC covers bytes 0 to 59. Recover writes one with the new incarnation before anything is
 // appended, WriteMark one after idleness: the last batch before a crash has no later batch as a witness.
 //
+// # Redo
+//
+// The file redo is a copy of the end of the log, while Recover writes that in its place anew; an interrupted one is
+// brought to its end by the next. Without it, a second power cut could tear sectors that had survived the first.
+//
+//	+------------+--------------+-------------+---------------+-------------+----------+----------------+----------+---------+
+//	| magic (4B) | version (4B) | log id (8B) | position (8B) | length (8B) | sum (4B) | reserved (24B) | crc (4B) | content |
+//	+------------+--------------+-------------+---------------+-------------+----------+----------------+----------+---------+
+//
+// The magic is "TWRD"; sum is the crc32c of the content, crc that of bytes 0 to 59.
+//
 // # Growth
 //
 // Magic, version and CRC of header and mark keep their places. Fields are added in reserved bytes when a reader that

@@ -14,6 +14,9 @@ var (
 	// ErrReadOnly is returned by what writes when Options.ReadOnly is set.
 	ErrReadOnly = errors.New("commitlog: opened read-only")
 
+	// ErrInterrupted is returned by a read-only Recover when one that wrote was interrupted: it must be done again first.
+	ErrInterrupted = errors.New("commitlog: recovery was interrupted, open for writing")
+
 	// ErrNotRecovered is returned by what needs the end of the log before Recover has found it.
 	ErrNotRecovered = errors.New("commitlog: not recovered")
 )

@@ -3,8 +3,9 @@ package commitlog
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path"
+	"slices"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
 	"github.com/tidewheel/tidewheel/engine/vfs"
@@ -86,6 +87,11 @@ func (l *Log) Recover(s Start, fold func(*Batch) error) (Recovery, error) {
 	r := &recovery{log: l, start: s, fold: fold, files: map[int]vfs.File{}, tail: -1, blank: -1}
 	defer r.close()
 	r.known = max(s.From, s.Durable, m.Durable)
+	redone, err := applyRedo(l.fs, l.dir, l.id, l.segs, l.opts.ReadOnly)
+	if err != nil {
+		return Recovery{}, l.job(err)
+	}
+	r.known = max(r.known, redone)
 	r.link.crc = s.PrevCRC
 	r.res = Recovery{End: s.From, LastCRC: s.PrevCRC, LogMs: m.LogMs, Incarnation: s.Incarnation, MarkLost: l.mark.bad}
 	if err := r.run(); err != nil {
@@ -310,8 +316,8 @@ func (r *recovery) close() {
 	}
 }
 
-// write makes the disk hold what was decided, and nothing more. Its order matters: names before the mark that says the
-// log is durable up to its end, all of it before anybody appends.
+// write makes the disk hold what was decided, and nothing more. Its order matters: the copy of the tail before its place
+// is written, that before the copy goes, and all names before the mark that says the log is durable up to its end.
 func (r *recovery) write() error {
 	l := r.log
 	if err := l.clean(); err != nil {
@@ -333,7 +339,10 @@ func (r *recovery) write() error {
 			return syncError{fmt.Errorf("commitlog: sync segment: %w", err)}
 		}
 	}
-	// The process before may have been killed between making a name and syncing it.
+	if err := removeFile(l.fs, path.Join(l.dir, redoName)); err != nil {
+		return fmt.Errorf("commitlog: remove redo: %w", err)
+	}
+	// All names, whether made now or found: the process before may have been killed between making one and syncing it.
 	if err := syncDirs(l.fs, l.dir); err != nil {
 		return syncError{err}
 	}
@@ -367,26 +376,42 @@ func (r *recovery) rewriteTail() error {
 	if r.tail < 0 || r.known >= r.res.End {
 		return nil
 	}
-	s := r.log.segs[r.tail]
-	f := r.files[r.tail]
-	off := max(int64(r.known-s.base), SegmentHeaderSize)
-	end := int64(r.res.End - s.base)
-	buf := make([]byte, min(end-off, scanBlock))
-	r.res.Rewritten = end - off
-	for off < end {
-		b := buf[:min(end-off, int64(len(buf)))]
-		if n, err := f.ReadAt(b, off); n < len(b) {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return fmt.Errorf("commitlog: read the tail: %w", err)
-		}
-		if _, err := f.WriteAt(b, off); err != nil {
-			return fmt.Errorf("commitlog: write the tail again: %w", err)
-		}
-		off += int64(len(b))
+	s, f := r.log.segs[r.tail], r.files[r.tail]
+	from := max(r.known, s.base+SegmentHeaderSize)
+	if err := r.saveTail(s, f, from); err != nil {
+		return err
+	}
+	off := int64(from - s.base)
+	r.res.Rewritten = int64(r.res.End - from)
+	err := copyBlocks(f, off, r.res.Rewritten, func(b []byte, at int64) error {
+		_, err := f.WriteAt(b, off+at)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("commitlog: write the tail again: %w", err)
 	}
 	return nil
+}
+
+// saveTail puts a copy of the tail beside the log. On a full disk the reserve gives way; without one the tail is written
+// in its place without a copy, since a log that cannot be opened is worse than one that a second power cut may hurt.
+func (r *recovery) saveTail(s *segment, f vfs.File, from Offset) error {
+	l := r.log
+	for {
+		err := writeRedo(l.fs, l.dir, l.id, f, s.base, from, r.res.End)
+		if !vfs.IsNoSpace(err) {
+			return err
+		}
+		i := slices.Index(l.reserved, true)
+		if i < 0 {
+			return nil
+		}
+		if err := removeFile(l.fs, path.Join(l.dir, reserveName(i))); err != nil {
+			return fmt.Errorf("commitlog: take reserve: %w", err)
+		}
+		l.reserved[i] = false
+		l.countReserve()
+	}
 }
 
 // install makes the log what was found.

@@ -50,17 +50,19 @@ func Repair(fsys vfs.FS, dir string, id uint64, s Start) ([]Lost, error) {
 	if len(segs) == 0 {
 		return nil, missing(dir, s.From, "there is no segment")
 	}
+	redone, err := applyRedo(fsys, dir, id, segs, false)
+	if err != nil {
+		return nil, err
+	}
 	from := max(s.From, segs[0].base)
-	r := &repair{fs: fsys, dir: dir, id: id, segs: segs, known: max(from, s.Durable, m.mark().Durable)}
+	r := &repair{fs: fsys, dir: dir, id: id, segs: segs, known: max(from, s.Durable, m.mark().Durable, redone)}
 	r.link = link{crc: s.PrevCRC, known: from == s.From && s.PrevCRC != 0, incarnation: 0}
 	r.scan.tolerant = true
 	if err := r.run(from); err != nil {
 		return r.lost, err
 	}
-	if len(r.lost) > 0 {
-		if err := syncDirs(fsys, dir); err != nil {
-			return r.lost, fmt.Errorf("commitlog: repair: %w", err)
-		}
+	if err := syncDirs(fsys, dir); err != nil {
+		return r.lost, fmt.Errorf("commitlog: repair: %w", err)
 	}
 	return r.lost, nil
 }
