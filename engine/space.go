@@ -116,7 +116,11 @@ func (e *Engine) rollJob() *Job {
 			r, err = e.readHead(from, head.End, most)
 			return err
 		},
-		install: func() { s.rolled = r },
+		install: func() {
+			if r.to > e.st.Rolled { // else nothing waited any more while it read, and roll went on without it
+				s.rolled = r
+			}
+		},
 	}
 }
 
