@@ -24,13 +24,13 @@ func (p *plain) resize(size int64) {
 // Random operations on a view, and on copies of it, are those on a slice; and the account is right.
 func TestViewIsASparseSlice(t *testing.T) {
 	const maxSize = 3 * leafSize * chunkSize
-	for seed := range uint64(20) {
+	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		own := new(owner)
 		v, p := view{}, plain{}
 		var copies []view
 		var plains []plain
-		for step := range 200 {
+		for step := range 150 {
 			size := r.Int64N(maxSize)
 			if r.IntN(2) == 0 {
 				size = size / chunkSize * chunkSize
