@@ -263,10 +263,12 @@ func (c *checker) sameWaiting() error {
 		if got := found[chunk]; got != want {
 			return fmt.Errorf("%w: %d messages of chunk %d wait in the index, the log has %d, or others", ErrCorrupt, got.count, chunk, want.count)
 		}
-		if table := c.st.Chunks[chunk]; table.Pending != want.count {
-			return fmt.Errorf("%w: the chunk table says that %d messages of chunk %d wait, the log has %d", ErrCorrupt, table.Pending, chunk, want.count)
-		}
 		delete(found, chunk)
+	}
+	for i, table := range c.st.Chunks {
+		if want := c.tally[uint64(i)].count; table.Pending != want {
+			return fmt.Errorf("%w: the chunk table says that %d messages of chunk %d wait, the log has %d", ErrCorrupt, table.Pending, i, want)
+		}
 	}
 	for chunk, got := range found {
 		if got.count > 0 {

@@ -43,6 +43,7 @@ type checkpoints struct {
 	clean   *cleanup
 	garbage []func() error // files of topics that are gone, since the last snapshot
 	refs    []timerlog.Ref // that the last checkpoint needs
+	swept   bool           // files of topics that were gone before Open are removed; owned by the job
 }
 
 // snapshot is a checkpoint being made. Its fields are frozen by the writer at the batch boundary x; run, on another
@@ -184,6 +185,12 @@ func (c *cleanup) run() error {
 		if err := remove(); err != nil {
 			return err
 		}
+	}
+	if !e.ck.swept { // a crash may have come between the end of a topic and this
+		if err := e.queues.Sweep(); err != nil {
+			return err
+		}
+		e.ck.swept = true
 	}
 	if err := e.queues.Delete(s.queuesAt); err != nil {
 		return err

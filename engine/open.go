@@ -66,6 +66,7 @@ func prepare(env Env, dir string, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e.levels, _ = schedule.ParseLevels(e.opts.Levels) // validated
+	e.fire.bound = deliverBound(e.opts.FireChunk)
 	return e, nil
 }
 

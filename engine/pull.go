@@ -47,6 +47,9 @@ type Pulled struct {
 	Messages []Message // in order of their offsets; valid until the next Pull into the same Pulled
 	Next     int64     // where to go on: behind the last unit that was looked at
 	Min, Max int64     // offsets that the queue has, [Min, Max)
+	// Position: messages may leave at once, since only released ones are read; but Min, and an ErrNoTopic, ErrQueue or
+	// ErrTrimmed, only when the log is released up to here.
+	Position Offset
 
 	units  []consumequeue.Unit
 	wanted []wanted
@@ -77,7 +80,8 @@ func (e *Engine) Pull(req PullRequest, p *Pulled) error {
 		return ErrClosed
 	}
 	p.Messages, p.wanted = p.Messages[:0], p.wanted[:0]
-	q, low, err := e.queue(req.Topic, req.Queue)
+	q, low, pos, err := e.queue(req.Topic, req.Queue)
+	p.Position = pos
 	if err != nil {
 		return err
 	}
@@ -110,18 +114,19 @@ func pullError(req PullRequest, err error) error {
 	return fmt.Errorf("engine: pull queue %d of topic %q: %w", req.Queue, req.Topic, err)
 }
 
-// queue finds a ConsumeQueue, nil while it is empty, and its minimum offset.
-func (e *Engine) queue(topic string, queue int) (*consumequeue.Queue, int64, error) {
+// queue finds a ConsumeQueue, nil while it is empty, and its minimum offset, and says from which position that is.
+func (e *Engine) queue(topic string, queue int) (*consumequeue.Queue, int64, Offset, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
+	end := e.log.End()
 	t := e.st.TopicByName(topic)
 	if t == nil {
-		return nil, 0, fmt.Errorf("%w: %q", ErrNoTopic, topic)
+		return nil, 0, end, fmt.Errorf("%w: %q", ErrNoTopic, topic)
 	}
 	if queue < 0 || queue >= len(t.Queues) {
-		return nil, 0, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, queue, topic, len(t.Queues)-1)
+		return nil, 0, end, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, queue, topic, len(t.Queues)-1)
 	}
-	return e.queues.Queue(t.ID, uint32(queue)), t.Queues[queue].Min, nil
+	return e.queues.Queue(t.ID, uint32(queue)), t.Queues[queue].Min, end, nil
 }
 
 // choose picks the units of the answer.

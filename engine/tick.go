@@ -24,6 +24,7 @@ type fire struct {
 	entries []timerlog.Entry
 	queues  map[QueueRef]int // index into the record's queues
 	err     error            // of the last try
+	bound   int              // bytes of the largest record
 }
 
 // Tick delivers a chunk of what is due and looks after the store: it seals, trims, begins checkpoints, and hands out
@@ -69,7 +70,7 @@ func (e *Engine) deliver(s *Status) (more bool) {
 		return false
 	}
 	d := &e.scratch.deliver
-	if e.room(recordOverhead+deliverBound(e.opts.FireChunk), 0) != nil {
+	if e.room(e.fire.bound, 0) != nil {
 		s.Blocked = true
 		return false
 	}
@@ -88,11 +89,10 @@ func (e *Engine) deliver(s *Status) (more bool) {
 	return more
 }
 
-// deliverBound is at least the payload of a deliver record with so many items, each for a queue of its own.
+// deliverBound is at least the size of a deliver record with so many items, each for a queue of its own.
 func deliverBound(items int) int {
-	d := record.Deliver{}
-	one := record.Deliver{Queues: make([]record.DeliverQueue, 1), Items: make([]record.DeliverItem, 1)}
-	return d.PayloadSize() + items*(one.PayloadSize()-d.PayloadSize())
+	d := record.Deliver{Queues: make([]record.DeliverQueue, items), Items: make([]record.DeliverItem, items)}
+	return recordOverhead + d.PayloadSize()
 }
 
 // fillDeliver makes the record. A message whose topic is gone is dropped by it; one whose queue is beyond those that the

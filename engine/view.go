@@ -144,7 +144,7 @@ func (e *Engine) mayView(m *Message) error {
 // SearchTime is the first offset of a queue whose message became visible at or after a wall clock time, ms; the queue's
 // end if there is none. Clock steps are taken into account. Safe for concurrent use.
 func (e *Engine) SearchTime(topic string, queue int, wallMs int64) (int64, error) {
-	q, low, err := e.queue(topic, queue)
+	q, low, _, err := e.queue(topic, queue)
 	if err != nil || q == nil {
 		return low, err
 	}

@@ -97,15 +97,19 @@ func (q *Queue) Len() int64 { return q.cells.Len() }
 // Entry returns the entry at index i, which must be below Len. Below First the error is ErrTrimmed. A damaged cell, or
 // a file that is damaged or missing, is a *corrupt.Error with the file and the byte.
 func (q *Queue) Entry(i int64) (timerlog.Entry, error) {
-	var cell [cellSize]byte
-	n, err := q.read(i, cell[:])
+	return q.entry(i, make([]byte, cellSize))
+}
+
+// entry is Entry with a buffer for the cell.
+func (q *Queue) entry(i int64, cell []byte) (timerlog.Entry, error) {
+	n, err := q.read(i, cell)
 	if err != nil {
 		return timerlog.Entry{}, err
 	}
 	if n == 0 {
 		return timerlog.Entry{}, fmt.Errorf("schedule: delay %d ms: entry %d of %d", q.delayMs, i, q.Len())
 	}
-	return q.decode(cell[:], i)
+	return q.decode(cell, i)
 }
 
 // read copies cells from index i into b, as many as there are and fit.
@@ -131,9 +135,10 @@ func (q *Queue) decode(cell []byte, i int64) (timerlog.Entry, error) {
 // their number has bits.
 func (q *Queue) Search(k timerlog.Key) (int64, error) {
 	lo, hi := q.First(), q.Len()
+	cell := make([]byte, cellSize)
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		e, err := q.Entry(mid)
+		e, err := q.entry(mid, cell)
 		switch {
 		case errors.Is(err, ErrTrimmed): // while we looked
 			lo = max(mid+1, q.First())

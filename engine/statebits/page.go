@@ -118,7 +118,10 @@ func checkPage(head, data []byte, chunk, ident uint64) error {
 	if crc32.Update(crc, castagnoli, data) != binary.BigEndian.Uint32(head[28:]) {
 		return errors.New("page has a bad crc")
 	}
-	if v := binary.BigEndian.Uint32(head[4:]); v != version {
+	switch v := binary.BigEndian.Uint32(head[4:]); {
+	case v == 0:
+		return errors.New("page has version 0")
+	case v > version:
 		return fmt.Errorf("%w: page has version %d, this program knows %d", ErrNewerFormat, v, version)
 	}
 	if got := binary.BigEndian.Uint64(head[8:]); got != chunk {

@@ -81,7 +81,10 @@ func decodeFileHeader(b []byte) (fileHeader, error) {
 	if crc32.Checksum(b[:60], castagnoli) != binary.BigEndian.Uint32(b[60:]) {
 		return fileHeader{}, errors.New("file header has a bad crc")
 	}
-	if v := binary.BigEndian.Uint32(b[8:]); v != version {
+	switch v := binary.BigEndian.Uint32(b[8:]); {
+	case v == 0:
+		return fileHeader{}, errors.New("file has version 0")
+	case v > version:
 		return fileHeader{}, fmt.Errorf("%w: file has version %d, this program knows %d", ErrNewerFormat, v, version)
 	}
 	family, _, _ := bytes.Cut(b[16:16+familyLen], []byte{0})

@@ -184,8 +184,11 @@ func decodeHeader(b []byte, size int64) (header, error) {
 			LogID:   binary.BigEndian.Uint64(b[40:]),
 		},
 	}
-	if h.file.Version != version {
-		return header{}, fmt.Errorf("%w: file has version %d, this program knows %d", ErrNewerFormat, h.file.Version, version)
+	switch v := h.file.Version; {
+	case v == 0:
+		return header{}, damaged(8, "file has version 0")
+	case v > version:
+		return header{}, fmt.Errorf("%w: file has version %d, this program knows %d", ErrNewerFormat, v, version)
 	}
 	if h.length != size {
 		return header{}, damaged(48, "file has %d bytes instead of %d", size, h.length)

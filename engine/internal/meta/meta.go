@@ -71,7 +71,10 @@ func decode(b []byte) (Meta, error) {
 	if crc32.Checksum(b[:60], castagnoli) != binary.BigEndian.Uint32(b[60:]) {
 		return Meta{}, errors.New("bad crc")
 	}
-	if v := binary.BigEndian.Uint32(b[8:]); v != Version {
+	switch v := binary.BigEndian.Uint32(b[8:]); {
+	case v == 0:
+		return Meta{}, errors.New("version 0")
+	case v > Version:
 		return Meta{}, fmt.Errorf("%w: the directory has version %d, this program knows %d", ErrNewerFormat, v, Version)
 	}
 	return Meta{
