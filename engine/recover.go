@@ -242,8 +242,8 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	e.lane.Wait = e.flushNow
 	total, done := e.log.Size(), int64(0)
 	rec, err := e.log.Recover(start, func(b *commitlog.Batch) error {
+		done += b.Length
 		if e.opts.Progress != nil {
-			done += b.Length
 			e.opts.Progress(done, total)
 		}
 		return e.replay(b)
