@@ -1,0 +1,32 @@
+// Package broker makes the passive engine concurrent: any number of goroutines put, cancel, pull and commit, and each
+// gets its answer when it is durable. It is the public face for a program that embeds Tidewheel.
+//
+//	b, err := broker.Open(broker.Env{FS: fs}, ".", broker.Options{})
+//	defer b.Close()
+//	r, err := b.Put(ctx, broker.Message{Topic: "orders", Body: body, At: broker.Level(3)})
+//	outcome, err := b.Cancel(ctx, r.Handle)
+//	err = b.Pull(ctx, broker.PullRequest{Topic: "orders", Group: "billing", Wait: 20 * time.Second}, &pulled)
+//
+// # Goroutines
+//
+// A broker has one writer, one goroutine that syncs, and a few workers. Close waits for all of them.
+//
+//	callers ──requests──► writer: Append · Commit · Tick · Install ──jobs──► workers: Job.Run
+//	   ▲                     │  ▲                                               │
+//	   └──────answers────────┘  └── syncer: Sync ◄───────── finished jobs ──────┘
+//
+// Group commit has no timer: while one fsync runs, requests gather; when it is done, they become one batch, one write
+// and the next fsync. So a lone put on an idle broker waits for exactly one fsync, and a thousand at once wait for one
+// or two. Only when more gathers than a batch can hold is it appended beside the running fsync.
+//
+// The writer sleeps until the engine's next due time, and no longer than a second, so that no wake-up can be missed for
+// good and a step of the clock is seen.
+//
+// Every answer, read and wake-up is held until the log is durable up to the point where it was computed, also a refusal
+// and a read that changed nothing: before that, a power cut can undo what it is based on.
+//
+// # Clocks
+//
+// The zero Env takes the time from package time. In a testing/synctest bubble that is the bubble's clock, so on a file
+// system in memory two hours of delay pass in the time it takes to run the deliveries.
+package broker

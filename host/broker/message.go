@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/message"
+)
+
+// When says when a message becomes visible. The zero value means at once.
+type When struct{ level int }
+
+// Level is the delay of a level of the table: 1 is the first. One above the last counts as the last, and the receipt
+// says so; 0 is no delay; a negative one is refused.
+func Level(n int) When { return When{level: n} }
+
+// Message is what Put stores. Its bytes are only read, and not kept after Put has returned.
+type Message struct {
+	Topic string
+	// At says when it becomes visible; the zero value means at once.
+	At When
+	// Pin puts the message into Queue. Without it the broker chooses, round robin.
+	Pin   bool
+	Queue int
+
+	Key, Tag   string            // at most 127 bytes each
+	Properties map[string]string // at most 32 KiB together
+	Body       []byte            // at most 4 MiB
+
+	BornMs int64 // the producer's clock, ms since 1970; 0: the time of storing
+}
+
+// Outcome is what became of a request: engine.Stored, engine.Scheduled, engine.Cancelled and so on.
+type Outcome = engine.Outcome
+
+// Receipt says what became of a message that was put.
+type Receipt struct {
+	// Err says why the message was refused; the other fields are zero then.
+	Err error
+
+	ID       string  // of the message, for ever
+	Outcome  Outcome // engine.Stored: visible now; engine.Scheduled: waits until DueMs
+	Queue    int
+	Offset   int64         // in the queue; -1 while it waits
+	Position engine.Offset // of its record in the log
+	Handle   string        // cancels it; empty when it is visible
+	DueMs    int64         // ms since 1970; 0 without a delay
+	Level    int           // the level that was applied
+	Clamped  bool          // the level asked for was above the last
+}
+
+// put makes the engine's command.
+func (m *Message) put() (engine.Put, error) {
+	p := engine.Put{
+		Topic: m.Topic, Queue: engine.AnyQueue, Level: m.At.level,
+		Key: []byte(m.Key), Tag: []byte(m.Tag), Body: m.Body, BornMs: m.BornMs,
+	}
+	if m.Pin {
+		if m.Queue < 0 {
+			return p, fmt.Errorf("%w: %w: %d", ErrRequest, engine.ErrQueue, m.Queue)
+		}
+		p.Queue = m.Queue
+	}
+	var properties message.Properties
+	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
+		properties = message.AppendProperty(properties, name, m.Properties[name])
+	}
+	p.Properties = properties
+	return p, nil
+}
+
+// size is what a message counts in the queue of requests.
+func (m *Message) size() int {
+	n := requestOverhead + len(m.Topic) + len(m.Key) + len(m.Tag) + len(m.Body)
+	for name, value := range m.Properties {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
+// requestOverhead is about what a request takes beside its message.
+const requestOverhead = 256

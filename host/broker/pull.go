@@ -1,0 +1,263 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/message"
+)
+
+// Committed as an offset means where the group stands, or the queue's first message when the group has committed
+// nothing there, or no group is named.
+const Committed = -1
+
+// QueueOffset is a place in a queue.
+type QueueOffset struct {
+	Queue  int
+	Offset int64
+}
+
+// PullRequest asks for messages of a topic.
+type PullRequest struct {
+	Topic string
+	Group string // whose committed offsets count; may be empty
+	// From says which queues to read and from where; nil means all of them from Committed.
+	From []QueueOffset
+	// Tags, if any, are the ones wanted; other messages are passed over.
+	Tags []string
+	// MaxCount is the most messages in all, at most MaxPull. 32.
+	MaxCount int
+	// MaxBytes is about the most bytes of messages in all; one message is returned whatever its size. 1 MiB.
+	MaxBytes int
+	// Wait is how long to wait for the first message when there is none, at most MaxWait. 0: not at all.
+	Wait time.Duration
+}
+
+// Pulled is what a Pull found. It can be used again and again; it is not safe for concurrent use.
+type Pulled struct {
+	// Queues are the queues that were looked at, in no particular order. The messages in them are valid until the next
+	// Pull into the same Pulled.
+	Queues []PulledQueue
+}
+
+// PulledQueue is one queue's part. Its Next is the offset to go on from, and to commit when the messages are done with.
+type PulledQueue struct {
+	Queue int
+	engine.Pulled
+}
+
+// Count is the number of messages in all queues.
+func (p *Pulled) Count() int {
+	n := 0
+	for i := range p.Queues {
+		n += len(p.Queues[i].Messages)
+	}
+	return n
+}
+
+// filterRounds bounds how often one Pull asks a queue again that had only messages with other tags.
+const filterRounds = 16
+
+// Pull reads messages into what is handed in, waiting for the first one if asked to. A group's messages are returned
+// again until they are committed: one reader per queue and group at a time, else both get the same ones. A topic or
+// queue that is not there is engine.ErrNoTopic or engine.ErrQueue, an offset whose message was deleted
+// engine.ErrTrimmed. A message that can't be read has its Err set and doesn't hold up the others. When the context ends
+// before a message comes, its error is returned.
+func (b *Broker) Pull(ctx context.Context, req PullRequest, into *Pulled) error {
+	into.Queues = into.Queues[:0]
+	if err := req.complete(); err != nil {
+		return err
+	}
+	p := pull{b: b, req: req, into: into, tags: tagHashes(req.Tags)}
+	if err := p.resolve(ctx); err != nil {
+		return err
+	}
+	timer := time.NewTimer(req.Wait)
+	defer timer.Stop()
+	for {
+		bell := b.bells.listen(p.ref)
+		err := p.look()
+		if err != nil || into.Count() > 0 || req.Wait == 0 {
+			b.bells.leave(p.ref, bell)
+			return err
+		}
+		over := false
+		select {
+		case <-bell.rung:
+		case <-timer.C:
+			over = true
+		case <-ctx.Done():
+			over, err = true, ctx.Err()
+		case <-b.closing:
+			over, err = true, ErrClosed
+		}
+		b.bells.leave(p.ref, bell)
+		if over {
+			return err
+		}
+	}
+}
+
+// complete fills in the defaults and checks the limits.
+func (r *PullRequest) complete() error {
+	if r.MaxCount == 0 {
+		r.MaxCount = 32
+	}
+	if r.MaxBytes == 0 {
+		r.MaxBytes = 1 << 20
+	}
+	switch {
+	case r.MaxCount < 0 || r.MaxCount > MaxPull:
+		return fmt.Errorf("%w: MaxCount is %d, allowed is 1 to %d", ErrRequest, r.MaxCount, MaxPull)
+	case r.MaxBytes < 0:
+		return fmt.Errorf("%w: MaxBytes is %d, allowed is 1 or more", ErrRequest, r.MaxBytes)
+	case r.Wait < 0 || r.Wait > MaxWait:
+		return fmt.Errorf("%w: Wait is %v, allowed is 0 to %v", ErrRequest, r.Wait, MaxWait)
+	}
+	return nil
+}
+
+// tagHashes is what the engine filters by.
+func tagHashes(tags []string) []int32 {
+	if len(tags) == 0 {
+		return nil
+	}
+	hashes := make([]int32, len(tags))
+	for i, tag := range tags {
+		hashes[i] = message.TagHash(tag)
+	}
+	return hashes
+}
+
+// pull is one Pull on its way.
+type pull struct {
+	b    *Broker
+	req  PullRequest
+	into *Pulled
+	tags []int32
+	from []place
+	ref  engine.QueueRef // that something new is announced for
+}
+
+// place is where a queue is read from.
+type place struct {
+	QueueOffset
+	follow bool // by the committed offset: what was deleted is passed over
+}
+
+// resolve finds out which queues are to be read from where.
+func (p *pull) resolve(ctx context.Context) error {
+	info, err := p.b.Topic(ctx, p.req.Topic)
+	if err != nil {
+		return err
+	}
+	from := p.req.From
+	if from == nil {
+		for q := range info.Queues {
+			from = append(from, QueueOffset{q, Committed})
+		}
+	}
+	p.ref = engine.QueueRef{Topic: info.ID, Queue: allQueues}
+	if len(from) == 1 && from[0].Queue >= 0 {
+		p.ref.Queue = uint32(from[0].Queue)
+	}
+	for _, f := range from {
+		if f.Queue < 0 || f.Queue >= len(info.Queues) {
+			return fmt.Errorf("broker: %w: %s has queues 0 to %d, not %d",
+				engine.ErrQueue, p.req.Topic, len(info.Queues)-1, f.Queue)
+		}
+		at := place{f, f.Offset == Committed}
+		if at.follow {
+			if at.Offset, err = p.committed(ctx, f.Queue); err != nil {
+				return err
+			}
+			at.Offset = max(at.Offset, info.Queues[f.Queue].Min)
+		}
+		p.from = append(p.from, at)
+	}
+	return nil
+}
+
+// committed is where the group stands; 0 when it does not.
+func (p *pull) committed(ctx context.Context, queue int) (int64, error) {
+	if p.req.Group == "" {
+		return 0, nil
+	}
+	if err := p.b.enter(); err != nil {
+		return 0, err
+	}
+	offset, _, pos := p.b.e.Committed(p.req.Group, p.req.Topic, queue)
+	p.b.leave()
+	return offset, p.b.gate.wait(ctx, pos)
+}
+
+// look reads every queue once, starting with another one each time, so that a busy one does not hide the rest.
+func (p *pull) look() error {
+	count, bytes := p.req.MaxCount, p.req.MaxBytes
+	turn := int(p.b.turn.Add(1))
+	p.into.Queues = p.into.Queues[:0]
+	for i := range p.from {
+		at := &p.from[(turn+i)%len(p.from)]
+		part := p.into.next()
+		part.Queue = at.Queue
+		if count <= 0 || bytes <= 0 {
+			part.Pulled.Messages, part.Next = part.Pulled.Messages[:0], at.Offset
+			continue
+		}
+		if err := p.read(at, part, count, bytes); err != nil {
+			return err
+		}
+		count -= len(part.Messages)
+		for j := range part.Messages {
+			bytes -= len(part.Messages[j].Body)
+		}
+	}
+	return nil
+}
+
+// next lengthens the list of queues by one whose buffers are used again.
+func (p *Pulled) next() *PulledQueue {
+	if n := len(p.Queues); n < cap(p.Queues) {
+		p.Queues = p.Queues[:n+1]
+	} else {
+		p.Queues = append(p.Queues, PulledQueue{})
+	}
+	return &p.Queues[len(p.Queues)-1]
+}
+
+// read asks the engine for one queue's messages, past those with other tags.
+func (p *pull) read(at *place, part *PulledQueue, count, bytes int) error {
+	if err := p.b.enter(); err != nil {
+		return err
+	}
+	defer p.b.leave()
+	for range filterRounds {
+		err := p.b.e.Pull(engine.PullRequest{
+			Topic: p.req.Topic, Queue: at.Queue, Offset: at.Offset, MaxCount: count, MaxBytes: bytes, Tags: p.tags,
+		}, &part.Pulled)
+		if errors.Is(err, engine.ErrTrimmed) && at.follow && part.Min > at.Offset {
+			at.Offset = part.Min
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("broker: pull: %w", err)
+		}
+		moved := part.Next > at.Offset
+		at.Offset = part.Next
+		part.Messages = slices.DeleteFunc(part.Messages, p.unwanted)
+		if len(part.Messages) > 0 || !moved || p.tags == nil {
+			break
+		}
+	}
+	part.Next = at.Offset
+	return nil
+}
+
+// unwanted tells tags apart that have the same hash.
+func (p *pull) unwanted(m engine.Message) bool {
+	return p.tags != nil && m.Err == nil && !slices.Contains(p.req.Tags, string(m.Tag))
+}

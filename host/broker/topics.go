@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidewheel/tidewheel/engine"
+)
+
+// Topics lists the topics, by name. The list is the caller's.
+func (b *Broker) Topics(ctx context.Context) ([]engine.TopicInfo, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	topics, pos := b.e.Topics()
+	b.leave()
+	if err := b.gate.wait(ctx, pos); err != nil {
+		return nil, err
+	}
+	return topics, nil
+}
+
+// Topic describes a topic; one that is not there is engine.ErrNoTopic.
+func (b *Broker) Topic(ctx context.Context, name string) (engine.TopicInfo, error) {
+	if err := b.enter(); err != nil {
+		return engine.TopicInfo{}, err
+	}
+	info, ok, pos := b.e.Topic(name)
+	b.leave()
+	if err := b.gate.wait(ctx, pos); err != nil {
+		return engine.TopicInfo{}, err
+	}
+	if !ok {
+		return engine.TopicInfo{}, fmt.Errorf("broker: %w: %q", engine.ErrNoTopic, name)
+	}
+	return info, nil
+}
+
+// DefineTopic makes a topic, or changes its number of queues (1 to 65,536).
+func (b *Broker) DefineTopic(ctx context.Context, name string, queues int) error {
+	return b.command(ctx, &engine.DefineTopic{Topic: name, Queues: queues})
+}
+
+// DeleteTopic removes a topic with its queues and committed offsets. What waits for it is dropped when due.
+func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
+	return b.command(ctx, &engine.DeleteTopic{Topic: name})
+}
+
+// CommitOffset says that a group is done with the messages below the offset in each of the queues. An offset below
+// the committed one is refused with engine.ErrOffset unless seek is set. Each queue is judged on its own: the errors
+// are joined.
+func (b *Broker) CommitOffset(ctx context.Context, group, topic string, offsets []QueueOffset, seek bool) error {
+	cmds := make([]engine.Command, len(offsets))
+	for i, o := range offsets {
+		cmds[i] = &engine.CommitOffset{Group: group, Topic: topic, Queue: o.Queue, Offset: o.Offset, Seek: seek}
+	}
+	return b.command(ctx, cmds...)
+}
+
+// command hands commands to the writer whose only answer is that they are done, or why not.
+func (b *Broker) command(ctx context.Context, cmds ...engine.Command) error {
+	if len(cmds) == 0 {
+		return nil
+	}
+	r := &request{cmds: cmds, size: requestOverhead * len(cmds)}
+	if err := b.queue.do(ctx, r); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range r.answers {
+		errs = append(errs, r.answers[i].Err)
+	}
+	return errors.Join(errs...)
+}
