@@ -150,7 +150,7 @@ func (s *Set) removeQueue(k Key) error {
 	return nil
 }
 
-// dirs lists the directories in dir whose names are numbers as this package writes them.
+// dirs lists the directories in dir whose names are numbers.
 func (s *Set) dirs(dir string) ([]uint32, error) {
 	infos, err := s.fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,8 +161,7 @@ func (s *Set) dirs(dir string) ([]uint32, error) {
 	}
 	var numbers []uint32
 	for _, info := range infos {
-		n, err := strconv.ParseUint(info.Name, 10, 32)
-		if err == nil && info.Dir && strconv.FormatUint(n, 10) == info.Name {
+		if n, err := strconv.ParseUint(info.Name, 10, 32); err == nil && info.Dir {
 			numbers = append(numbers, uint32(n))
 		}
 	}

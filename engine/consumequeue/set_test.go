@@ -100,6 +100,11 @@ func TestSetComesBackFromItsStates(t *testing.T) {
 	if at.PerFile != 8 {
 		t.Errorf("%d units per file, want 8", at.PerFile)
 	}
+	for q := range s.All() {
+		if n := q.Unflushed(); n != 0 {
+			t.Errorf("%v: %d bytes are unflushed after a checkpoint", q.Key(), n)
+		}
+	}
 }
 
 func TestSetOfAnotherLogIsSeen(t *testing.T) {
