@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
@@ -112,6 +113,9 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// random is a source of chance for a seed.
+func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
 // info is what the tester says of each batch.
 func (x *tester) info(flags uint16) commitlog.BatchInfo {
