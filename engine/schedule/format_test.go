@@ -160,7 +160,9 @@ func TestDecodeStatesCorruption(t *testing.T) {
 			s.Queues[0], s.Queues[1] = s.Queues[1], s.Queues[0]
 		}), "delay 1000 ms after 7200000"},
 		{"no delay", with(func(s *schedule.States) { s.Queues[0].DelayMs = 0 }), "delay 0 ms"},
-		{"huge delay", with(func(s *schedule.States) { s.Queues[1].DelayMs = schedule.MaxDelayMs + 1 }), "delay 3162240000001"},
+		{"huge delay", with(func(s *schedule.States) {
+			s.Queues[1].DelayMs = schedule.MaxDelayMs + 1
+		}), "delay 3162240000001"},
 		{"first above flushed", with(func(s *schedule.States) { s.Queues[0].First = 70_001 }), "first 70001"},
 		{"part of a cell", with(func(s *schedule.States) { s.Queues[1].Tail = make([]byte, 57) }), "tail of 57"},
 		{"count more than there is", func() []byte {

@@ -183,7 +183,8 @@ func (l *life) checkpoint() bool {
 	}
 	least := l.r.IntN(8) * cellSize
 	s, err := l.a.Flush(m, least)
-	l.note("checkpoint at %d, least %d: first %d flushed %d tail %d, %v", m.Len(), least, s.First, s.Flushed, len(s.Tail), err)
+	l.note("checkpoint at %d, least %d: first %d flushed %d tail %d, %v",
+		m.Len(), least, s.First, s.Flushed, len(s.Tail), err)
 	if err != nil {
 		return false
 	}
