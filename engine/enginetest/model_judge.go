@@ -1,0 +1,348 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/message"
+)
+
+// judge holds an answer against what is known, and takes it for true.
+func (m *Model) judge(e *entry, w *window) {
+	switch c := e.call.Command.(type) {
+	case *engine.Put:
+		m.judgePut(e, c, w)
+	case *engine.Cancel:
+		m.judgeFate(e, engine.Cancelled, w)
+	case *engine.Move:
+		m.judgeFate(e, engine.Moved, w)
+	case *engine.CommitOffset:
+		m.judgeCommit(e, c)
+	case *engine.DefineTopic:
+		m.judgeDefine(e, c, w)
+	case *engine.DeleteTopic:
+		m.judgeDelete(e, c)
+	case *engine.DefineGroup:
+		m.judgeGroup(e, c)
+	default:
+		m.violated("the model does not know %T", c)
+	}
+}
+
+// refused reports whether the answer is a refusal, and whether one of the reasons is true.
+func (m *Model) refused(e *entry, reasons ...error) bool {
+	if e.ans.Outcome != engine.Refused {
+		if len(reasons) > 0 {
+			m.violated("%s was answered %s, it had to be refused: %v", describe(e), outcomeNames[e.ans.Outcome], reasons)
+		}
+		return false
+	}
+	if m.Lenient && errors.Is(e.ans.Err, engine.ErrDiskFull) || errors.Is(e.ans.Err, engine.ErrBacklog) {
+		return true // Finish sees to it that this does not last
+	}
+	for _, r := range reasons {
+		if errors.Is(e.ans.Err, r) {
+			return true
+		}
+	}
+	m.violated("%s was refused: %v; true reasons are %v", describe(e), e.ans.Err, reasons)
+	return true
+}
+
+// describe prints a call for a violation.
+func describe(e *entry) string {
+	switch c := e.call.Command.(type) {
+	case nil:
+		return fmt.Sprintf("a tick at wall %d", e.wall)
+	case *engine.Put:
+		return fmt.Sprintf("put m%d in %s/%d at level %d, wall %d", e.call.New, c.Topic, c.Queue, c.Level, e.wall)
+	case *engine.Cancel:
+		return fmt.Sprintf("cancel of m%d", e.call.Target)
+	case *engine.Move:
+		return fmt.Sprintf("move of m%d to m%d at %d, wall %d", e.call.Target, e.call.New, c.DueMs, e.wall)
+	default:
+		return fmt.Sprintf("%T%+v", c, c)
+	}
+}
+
+func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
+	if m.refused(e, m.putFaults(p)...) {
+		return
+	}
+	a := &e.ans
+	m.autoTopic(e, p.Topic)
+	t := m.topics[p.Topic]
+	if a.Topic != t.id || int(a.Queue) >= t.queues || p.Queue != engine.AnyQueue && int(a.Queue) != p.Queue {
+		m.violated("%s went to topic %d queue %d; the topic is %+v", describe(e), a.Topic, a.Queue, *t)
+	}
+	level := min(p.Level, len(m.levels))
+	if a.Level != level || a.Clamped != (p.Level > level) {
+		m.violated("%s: level %d, clamped %v; there are %d", describe(e), a.Level, a.Clamped, len(m.levels))
+	}
+	x := &m.msgs[e.call.New]
+	x.name, x.topic, x.queue, x.pos = p.Topic, a.Topic, a.Queue, e.pos
+	if level == 0 {
+		if a.Outcome != engine.Stored || a.Offset < 0 {
+			m.violated("%s was answered %v, offset %d", describe(e), outcomeNames[a.Outcome], a.Offset)
+			return
+		}
+		x.status = visible
+		q := m.queue(a.Topic, a.Queue)
+		if other, taken := q.want[a.Offset]; taken || a.Offset < int64(len(q.units)) {
+			m.violated("%s got offset %d, which m%d has", describe(e), a.Offset, other)
+		}
+		q.want[a.Offset] = e.call.New
+		w.run = min(w.run, e.run)
+		return
+	}
+	x.level, x.asked = m.levels[level-1], e.wall+m.levels[level-1]
+	m.scheduled(e, x)
+	tail, any := m.tails[x.level]
+	x.fifo = !any || x.asked >= tail-1000
+	if a.DueMs < x.asked || a.DueMs > x.asked && (a.DueMs > x.asked+1000 || a.DueMs > tail) {
+		m.violated("%s is due at %d, asked for was %d; the level's tail is at most %d", describe(e), a.DueMs, x.asked, tail)
+	}
+	m.tails[x.level] = max(tail, a.DueMs)
+}
+
+// putFaults lists why a put has to be refused.
+func (m *Model) putFaults(p *engine.Put) (faults []error) {
+	if p.Level < 0 || p.Level > 0 && m.levels[min(p.Level, len(m.levels))-1] >= m.levelLimit() {
+		faults = append(faults, engine.ErrLevel)
+	}
+	queues := m.opts.Queues
+	t := m.topics[p.Topic]
+	switch {
+	case message.ValidTopic(p.Topic) != nil:
+		faults = append(faults, engine.ErrTopicName)
+	case t != nil:
+		queues = t.queues
+	case m.opts.NoAutoTopics:
+		faults = append(faults, engine.ErrNoTopic)
+	}
+	if p.Queue < engine.AnyQueue || p.Queue >= queues {
+		faults = append(faults, engine.ErrQueue)
+	}
+	if len(p.Body) > message.MaxBody || len(p.Key) > message.MaxKey || len(p.Tag) > message.MaxTag ||
+		len(p.Properties) > message.MaxProperties {
+		faults = append(faults, engine.ErrTooLarge)
+	}
+	if message.CheckProperties(p.Properties) != nil {
+		faults = append(faults, engine.ErrProperties, message.ErrProperties)
+	}
+	return faults
+}
+
+// levelLimit is the delay from which on a level is refused: its messages would have to be rolled.
+func (m *Model) levelLimit() int64 {
+	roll := m.opts.RollAfter.Milliseconds()
+	return roll - min(roll/3, 24*3600*1000)
+}
+
+// autoTopic learns of a topic that a put made.
+func (m *Model) autoTopic(e *entry, name string) {
+	if m.topics[name] == nil {
+		m.newTopic(e, name, e.ans.Topic, m.opts.Queues, 0)
+	}
+}
+
+func (m *Model) newTopic(e *entry, name string, id uint32, queues int, attrs uint32) {
+	if old, taken := m.names[id]; taken || id < m.nextTop {
+		m.violated("%s: topic %q got id %d, which %q had", describe(e), name, id, old)
+	}
+	m.nextTop = id + 1
+	m.names[id] = name
+	m.topics[name] = &topic{id, queues, queues, attrs}
+}
+
+func (m *Model) queue(topic, q uint32) *queue {
+	ref := engine.QueueRef{Topic: topic, Queue: q}
+	if m.queues[ref] == nil {
+		m.queues[ref] = &queue{want: map[int64]int{}}
+	}
+	return m.queues[ref]
+}
+
+// scheduled learns of a message that waits.
+func (m *Model) scheduled(e *entry, x *msg) {
+	a := &e.ans
+	if a.Offset != -1 {
+		m.violated("%s waits and has queue offset %d", describe(e), a.Offset)
+	}
+	if a.ID != m.nextID {
+		m.violated("%s got id %d, the next was %d", describe(e), a.ID, m.nextID)
+	}
+	m.nextID = a.ID + 1
+	if a.Outcome != engine.Scheduled && a.Outcome != engine.Moved {
+		m.violated("%s was answered %v", describe(e), outcomeNames[a.Outcome])
+	}
+	x.status, x.id, x.due, x.lane, x.handle = waiting, a.ID, a.DueMs, a.Lane, a.Handle()
+	m.byID[a.ID] = e.call.New
+}
+
+// judgeFate judges the answer to a cancel, or to a move.
+func (m *Model) judgeFate(e *entry, success engine.Outcome, w *window) {
+	if e.call.Target < 0 {
+		if e.ans.Outcome != engine.NotFound {
+			m.violated("%s, which never was, was answered %v", describe(e), outcomeNames[e.ans.Outcome])
+		}
+		return
+	}
+	x := &m.msgs[e.call.Target]
+	switch e.ans.Outcome {
+	case success:
+		if x.status != waiting && x.status != orphaned {
+			m.violated("%s was answered %v, it is %v", describe(e), outcomeNames[success], x.status)
+		}
+		if success == engine.Cancelled {
+			x.status = cancelled
+			return
+		}
+		m.moved(e, x)
+	case engine.AlreadyCancelled:
+		m.must(e, x, cancelled)
+	case engine.Superseded:
+		m.must(e, x, superseded)
+	case engine.Delivered:
+		if x.status == waiting {
+			w.owed = append(w.owed, e.call.Target)
+		} else if x.status != orphaned {
+			m.must(e, x, visible)
+		}
+	case engine.Refused:
+		m.moveRefused(e, x)
+	default:
+		m.violated("%s was answered %v, it is %v", describe(e), outcomeNames[e.ans.Outcome], x.status)
+	}
+}
+
+func (m *Model) must(e *entry, x *msg, want status) {
+	if x.status != want {
+		m.violated("%s was answered %v, it is %v", describe(e), outcomeNames[e.ans.Outcome], x.status)
+	}
+}
+
+func (m *Model) moved(e *entry, x *msg) {
+	c := e.call.Command.(*engine.Move)
+	wasOrphan := x.status == orphaned
+	x.status = superseded
+	n := &m.msgs[e.call.New]
+	*n = msg{content: x.content, size: x.size, name: x.name, topic: x.topic, queue: x.queue, pos: e.pos}
+	n.asked = c.DueMs
+	m.scheduled(e, n)
+	if wasOrphan {
+		n.status = orphaned
+	}
+	if n.due != n.asked && n.due != max(n.asked, e.wall) || e.ans.Topic != n.topic || e.ans.Queue != n.queue {
+		m.violated("%s is due at %d, asked for was %d; topic %d queue %d, it was %d and %d", describe(e), n.due, n.asked,
+			e.ans.Topic, e.ans.Queue, n.topic, n.queue)
+	}
+}
+
+func (m *Model) moveRefused(e *entry, x *msg) {
+	c, ok := e.call.Command.(*engine.Move)
+	switch {
+	case !ok:
+		m.violated("%s was refused: %v", describe(e), e.ans.Err)
+	case m.Lenient && errors.Is(e.ans.Err, engine.ErrDiskFull), errors.Is(e.ans.Err, engine.ErrBacklog):
+	case errors.Is(e.ans.Err, engine.ErrStale): // a roll came in between; the caller reads again
+	case errors.Is(e.ans.Err, engine.ErrNoTopic) && x.status == orphaned:
+	case errors.Is(e.ans.Err, engine.ErrDue) && (c.DueMs < 1 || c.DueMs-e.wall > int64(36500*24*3600*1000)):
+	default:
+		m.violated("%s was refused: %v", describe(e), e.ans.Err)
+	}
+}
+
+func (m *Model) judgeCommit(e *entry, c *engine.CommitOffset) {
+	var faults []error
+	t := m.topics[c.Topic]
+	switch {
+	case t == nil:
+		faults = append(faults, engine.ErrNoTopic)
+	case c.Queue < 0 || c.Queue >= t.most:
+		faults = append(faults, engine.ErrQueue)
+	}
+	if message.ValidGroup(c.Group) != nil {
+		faults = append(faults, engine.ErrGroupName)
+	}
+	if c.Offset < 0 {
+		faults = append(faults, engine.ErrOffset)
+	}
+	var key commitKey
+	if t != nil {
+		key = commitKey{c.Group, t.id, c.Queue}
+		if old, any := m.commits[key]; any && c.Offset < old && !c.Seek {
+			faults = append(faults, engine.ErrOffset)
+		}
+	}
+	if t != nil && errors.Is(e.ans.Err, engine.ErrOffset) && c.Offset > int64(len(m.queue(t.id, uint32(c.Queue)).units)) {
+		return // beyond what was seen of the queue: it may be beyond its end
+	}
+	if m.refused(e, faults...) {
+		return
+	}
+	m.groups[c.Group] = true
+	m.commits[key] = c.Offset
+}
+
+func (m *Model) judgeDefine(e *entry, c *engine.DefineTopic, w *window) {
+	var faults []error
+	if message.ValidTopic(c.Topic) != nil {
+		faults = append(faults, engine.ErrTopicName)
+	}
+	if c.Queues < 1 || c.Queues > 65536 {
+		faults = append(faults, engine.ErrQueue)
+	}
+	if m.refused(e, faults...) {
+		return
+	}
+	if t := m.topics[c.Topic]; t != nil {
+		if e.ans.Topic != t.id {
+			m.violated("%s: id %d, it was %d", describe(e), e.ans.Topic, t.id)
+		}
+		w.counts = append(w.counts, uint32(t.queues))
+		t.queues, t.most, t.attrs = c.Queues, max(t.most, c.Queues), c.Attrs
+		return
+	}
+	m.newTopic(e, c.Topic, e.ans.Topic, c.Queues, c.Attrs)
+}
+
+func (m *Model) judgeDelete(e *entry, c *engine.DeleteTopic) {
+	t := m.topics[c.Topic]
+	if t == nil {
+		if e.ans.Outcome != engine.NotFound {
+			m.refused(e, engine.ErrNoTopic)
+		}
+		return
+	}
+	if m.refused(e) {
+		return
+	}
+	delete(m.topics, c.Topic)
+	for ref := range m.queues {
+		if ref.Topic == t.id {
+			delete(m.queues, ref)
+		}
+	}
+	for key := range m.commits {
+		if key.topic == t.id {
+			delete(m.commits, key)
+		}
+	}
+	for i := range m.msgs {
+		if x := &m.msgs[i]; x.topic == t.id && x.status == waiting {
+			x.status = orphaned
+		}
+	}
+}
+
+func (m *Model) judgeGroup(e *entry, c *engine.DefineGroup) {
+	var faults []error
+	if message.ValidGroup(c.Group) != nil {
+		faults = append(faults, engine.ErrGroupName)
+	}
+	if !m.refused(e, faults...) {
+		m.groups[c.Group] = true
+	}
+}
