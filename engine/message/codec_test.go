@@ -134,6 +134,8 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		{"key too long", set8(94, 255), 92, "key of 255 bytes is too large"},
 		{"properties too long", set32(96, message.MaxProperties+1), 92, "are too large"},
 		{"properties of 4 GiB", set32(96, math.MaxUint32), 92, "are too large"},
+		{"properties right but for a high bit", set32(96, 1<<16+22), 92, "are too large"},
+		{"body right but for a high bit", set32(100, 1<<31+11), 92, "is too large"},
 		{"body too long", set32(100, message.MaxBody+1), 92, "is too large"},
 		{"body of 4 GiB", set32(100, math.MaxUint32), 92, "is too large"},
 		{"body shorter", set32(100, 10), 92, "head and parts have"},
