@@ -27,7 +27,7 @@ const (
 	sectionSeenRedo  = 9
 	sectionKinds     = 10
 	checkpointDir    = "checkpoint"
-	inlineTail       = 4096 // bytes: shorter unsynced queue tails travel inside the checkpoint
+	inlineTail       = 4096 // bytes: shorter unsynced queue tails travel inside the checkpoint, see inlineBytes
 	derivedBytes     = 8 << 20
 	backlogDistances = 4 // messages are refused when the last checkpoint lies so many distances back
 )
@@ -106,10 +106,10 @@ func (e *Engine) beginCheckpoint() {
 // anything changes in place. It may be repeated after an error.
 func (s *snapshot) run() (err error) {
 	e := s.e
-	if s.queuesAt, err = e.queues.Flush(s.queues, inlineTail); err != nil {
+	if s.queuesAt, err = e.queues.Flush(s.queues, e.inlineBytes()); err != nil {
 		return err
 	}
-	if s.scheduleAt, err = e.schedule.Flush(s.schedule, inlineTail); err != nil {
+	if s.scheduleAt, err = e.schedule.Flush(s.schedule, e.inlineBytes()); err != nil {
 		return err
 	}
 	if err := s.spill.Run(); err != nil {
@@ -130,6 +130,9 @@ func (s *snapshot) run() (err error) {
 	}
 	return e.seen.WritePages(s.seen)
 }
+
+// inlineBytes is the length from which on a queue's tail is written to its file. Checkpoints that come often stay small.
+func (e *Engine) inlineBytes() int { return int(min(inlineTail, e.opts.CheckpointEvery/16)) }
 
 func (s *snapshot) file() *checkpoint.File {
 	f := &checkpoint.File{Seq: s.seq, X: s.x, StoreID: s.e.meta.StoreID, LogID: s.e.meta.LogID}

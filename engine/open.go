@@ -257,7 +257,7 @@ func isNil(c io.Closer) bool {
 // newLog opens the CommitLog.
 func (e *Engine) newLog(readOnly bool) error {
 	l, err := commitlog.Open(e.fs, e.path(logDir), e.meta.LogID, commitlog.Options{
-		SegmentSize: e.opts.SegmentSize, TailSize: e.opts.TailBytes, Reserve: max(e.opts.Reserve, 0), ReadOnly: readOnly,
+		SegmentSize: e.opts.SegmentSize, TailSize: e.opts.TailBytes, Reserve: e.opts.Reserve, ReadOnly: readOnly,
 	})
 	if errors.Is(err, commitlog.ErrNewerFormat) {
 		return fmt.Errorf("%w: %w", ErrNewer, err)

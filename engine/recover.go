@@ -262,7 +262,8 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	if isNew {
 		e.st.Create(e.env.Wall())
 	}
-	e.log0, e.mono0 = max(e.st.LogMs, rec.LogMs), e.env.Mono()
+	// A millisecond more than before, so that what becomes visible now is told from what did before the stop.
+	e.log0, e.mono0 = max(e.st.LogMs, rec.LogMs)+1, e.env.Mono()
 	e.stats.replayed = done
 	if err := e.settle(readOnly); err != nil {
 		return err
