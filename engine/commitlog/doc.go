@@ -138,7 +138,8 @@
 //
 // So whatever the crash: a sealed segment has a next one, or a file was lost; a file with the name of a segment has its
 // header; and a segment with a batch has a durable one before it. A segment without a complete state record does not
-// count: recovery blanks it if the one before is sealed, and removes it if not, since its base is not decided then.
+// count: recovery blanks it if the one before is sealed, and removes it if not, since its base is not decided then. A
+// segment that begins with a seal batch was removed so and came back; it is no part of the log.
 //
 // Where space can be preallocated, reserve segments (reserve.0, reserve.1, …) are kept; Rotate takes one when the disk is
 // full.

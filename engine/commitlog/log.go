@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -51,6 +50,7 @@ type Log struct {
 	durable atomicOffset // behind the last batch that survives a power cut, and will be there after recovery
 
 	failure     atomic.Pointer[error] // the first failed write or sync, in an ErrFailed
+	void        []*segment            // were given up; for Recover to remove
 	recovered   atomic.Bool
 	incarnation uint32 // set by Recover
 
@@ -93,8 +93,8 @@ func Open(fsys vfs.FS, dir string, id uint64, opts Options) (*Log, error) {
 	l.reserved = make([]bool, opts.Reserve)
 	l.writer.log = l
 	if !opts.ReadOnly {
-		if err := fsys.MkdirAll(dir, dirPerm); err != nil {
-			return nil, fmt.Errorf("commitlog: make directory: %w", err)
+		if err := makeDir(fsys, dir); err != nil {
+			return nil, err
 		}
 	}
 	segs, err := listSegments(fsys, dir)
@@ -102,11 +102,17 @@ func Open(fsys vfs.FS, dir string, id uint64, opts Options) (*Log, error) {
 		return nil, err
 	}
 	for _, s := range segs {
-		if err := checkFile(fsys, s, id); err != nil {
+		void, err := inspect(fsys, s, id)
+		if err != nil {
 			return nil, err
 		}
+		if void {
+			l.void = append(l.void, s)
+		} else {
+			l.segs = append(l.segs, s)
+		}
 	}
-	l.segs = segs
+	sealAllButLast(l.segs)
 	l.mark, err = openMark(fsys, dir, id)
 	if err != nil {
 		return nil, err
@@ -114,7 +120,21 @@ func Open(fsys vfs.FS, dir string, id uint64, opts Options) (*Log, error) {
 	return l, nil
 }
 
-// listSegments lists the segment files of a directory by base. All but the last count as sealed, up to the next one.
+// makeDir makes the directory of the log. An empty one is made anew: if the process before died over a failed sync of
+// the directory above, its name is in memory only, and no sync will bring it to the disk.
+func makeDir(fsys vfs.FS, dir string) error {
+	if files, err := fsys.ReadDir(dir); err == nil && len(files) == 0 {
+		if err := fsys.Remove(dir); err != nil {
+			return fmt.Errorf("commitlog: make directory anew: %w", err)
+		}
+	}
+	if err := fsys.MkdirAll(dir, dirPerm); err != nil {
+		return fmt.Errorf("commitlog: make directory: %w", err)
+	}
+	return nil
+}
+
+// listSegments lists the segment files of a directory by base, as their names say.
 func listSegments(fsys vfs.FS, dir string) ([]*segment, error) {
 	files, err := fsys.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -122,26 +142,18 @@ func listSegments(fsys vfs.FS, dir string) ([]*segment, error) {
 	}
 	var segs []*segment
 	for _, f := range files {
-		base, ok := parseSegmentName(f.Name)
-		if !ok || f.Dir {
-			continue
+		if base, ok := parseSegmentName(f.Name); ok && !f.Dir {
+			segs = append(segs, &segment{base: base, name: segmentName(dir, base), bytes: f.Size})
 		}
-		if k := len(segs); k > 0 {
-			segs[k-1].end, segs[k-1].sealed = base, true
-		}
-		segs = append(segs, &segment{base: base, name: segmentName(dir, base), bytes: f.Size})
 	}
 	return segs, nil
 }
 
-// checkFile checks the header of a segment.
-func checkFile(fsys vfs.FS, s *segment, id uint64) error {
-	f, err := fsys.OpenFile(s.name, os.O_RDONLY, 0)
-	if err != nil {
-		return fmt.Errorf("commitlog: open segment: %w", err)
+// sealAllButLast lets each segment end where the next one begins, until its seal was read.
+func sealAllButLast(segs []*segment) {
+	for i := 1; i < len(segs); i++ {
+		segs[i-1].end, segs[i-1].sealed = segs[i].base, true
 	}
-	defer f.Close() // only read
-	return readHeader(f, s.name, id, s.base)
 }
 
 // clean removes what an earlier life left: a spare segment, and reserve segments that are not whole or too many. What

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -61,6 +62,7 @@ type recovery struct {
 	blank     int // of the segment whose rest is to be blank; -1: none
 	blankFrom int64
 	blankTo   int64
+	remove    []*segment
 	onlyState bool // the last segment holds nothing but its state record
 	files     map[int]vfs.File
 }
@@ -270,6 +272,7 @@ func (r *recovery) stop(i int, at Offset, reason string, head bool) error {
 	if head && i == 0 && s.base > 0 {
 		return damage("the log begins with this segment, and without its state record there is no state")
 	}
+	r.remove = r.log.segs[i+1:]
 	r.res.End, r.res.Sealed = end, head
 	r.res.Incarnation = max(r.res.Incarnation, w.incarnation)
 	r.blank, r.blankFrom, r.blankTo = i, int64(at-s.base), w.last
@@ -280,7 +283,11 @@ func (r *recovery) stop(i int, at Offset, reason string, head bool) error {
 	if r.res.Cut = r.blankTo - r.blankFrom + w.later; r.res.Cut > 0 {
 		r.res.CutAt, r.res.Reason = at, reason
 	}
-	for _, seg := range r.log.segs[i+1:] {
+	if head && i == 0 {
+		// The log is new. Its one segment is made anew, with its name.
+		r.blank, r.remove = -1, r.log.segs
+	}
+	for _, seg := range r.remove {
 		r.res.Removed = append(r.res.Removed, seg.name)
 	}
 	return nil
@@ -323,10 +330,8 @@ func (r *recovery) write() error {
 	if err := l.clean(); err != nil {
 		return err
 	}
-	for _, name := range r.res.Removed {
-		if err := removeFile(l.fs, name); err != nil {
-			return fmt.Errorf("commitlog: remove segment: %w", err)
-		}
+	if err := r.removeSegments(); err != nil {
+		return err
 	}
 	if err := r.blankRest(); err != nil {
 		return err
@@ -339,8 +344,8 @@ func (r *recovery) write() error {
 			return syncError{fmt.Errorf("commitlog: sync segment: %w", err)}
 		}
 	}
-	if err := removeFile(l.fs, path.Join(l.dir, redoName)); err != nil {
-		return fmt.Errorf("commitlog: remove redo: %w", err)
+	if err := removeRedo(l.fs, l.dir); err != nil {
+		return err
 	}
 	// All names, whether made now or found: the process before may have been killed between making one and syncing it.
 	if err := syncDirs(l.fs, l.dir); err != nil {
@@ -351,6 +356,26 @@ func (r *recovery) write() error {
 	}
 	if err := vfs.SyncDir(l.fs, l.dir); err != nil {
 		return syncError{fmt.Errorf("commitlog: sync directory: %w", err)}
+	}
+	return nil
+}
+
+// removeSegments gives up and unlinks the segments that are no part of the log, those that are void already once more:
+// the page cache may show what a failed sync has not brought to the disk. The last one is first, so that never is one
+// left that no longer has the one before it.
+func (r *recovery) removeSegments() error {
+	l := r.log
+	gone := slices.Concat(r.remove, l.void)
+	slices.SortFunc(gone, func(a, b *segment) int { return cmp.Compare(b.base, a.base) })
+	for _, s := range gone {
+		if err := giveUp(l.fs, s); err != nil {
+			return err
+		}
+	}
+	for _, s := range gone {
+		if err := removeFile(l.fs, s.name); err != nil {
+			return fmt.Errorf("commitlog: remove segment: %w", err)
+		}
 	}
 	return nil
 }
@@ -398,7 +423,7 @@ func (r *recovery) rewriteTail() error {
 func (r *recovery) saveTail(s *segment, f vfs.File, from Offset) error {
 	l := r.log
 	for {
-		err := writeRedo(l.fs, l.dir, l.id, f, s.base, from, r.res.End)
+		err := saveRedo(l.fs, l.dir, l.id, f, int64(from-s.base), redo{pos: from, length: int64(r.res.End - from)})
 		if !vfs.IsNoSpace(err) {
 			return err
 		}

@@ -127,62 +127,79 @@ func applyRedo(fsys vfs.FS, dir string, id uint64, segs []*segment, readOnly boo
 	if i < 0 || i+1 < len(segs) && d.end() > segs[i+1].base {
 		return 0, nil // its segment was dropped since
 	}
-	s := segs[i]
-	flag := os.O_RDWR
 	if readOnly {
-		flag = os.O_RDONLY
+		return 0, compareRedo(fsys, f, d, segs[i])
 	}
-	seg, err := fsys.OpenFile(s.name, flag, 0)
+	// The copy too may be in the page cache only. On a full disk it must do as it is.
+	if err := saveRedo(fsys, dir, id, f, redoSize, d); err != nil && !vfs.IsNoSpace(err) {
+		return 0, err
+	}
+	seg, err := fsys.OpenFile(segs[i].name, os.O_RDWR, 0)
 	if err != nil {
 		return 0, fmt.Errorf("commitlog: open segment: %w", err)
 	}
 	defer closeIdle(seg) // synced below
-	at := int64(d.pos - s.base)
+	at := int64(d.pos - segs[i].base)
 	err = copyBlocks(f, redoSize, d.length, func(b []byte, off int64) error {
-		if !readOnly {
-			_, err := seg.WriteAt(b, at+off)
-			return err
-		}
-		there := make([]byte, len(b))
-		if n, err := seg.ReadAt(there, at+off); n < len(b) && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if !bytes.Equal(b, there) {
-			return ErrInterrupted
-		}
-		return nil
+		_, err := seg.WriteAt(b, at+off)
+		return err
 	})
-	if err != nil || readOnly {
-		return 0, wrapUnless(err, ErrInterrupted, "commitlog: apply redo: %w")
+	if err != nil {
+		return 0, fmt.Errorf("commitlog: apply redo: %w", err)
 	}
 	if err := seg.Sync(); err != nil {
 		return 0, syncError{fmt.Errorf("commitlog: sync segment: %w", err)}
 	}
-	if err := removeFile(fsys, path.Join(dir, redoName)); err != nil {
-		return 0, fmt.Errorf("commitlog: remove redo: %w", err)
-	}
-	return d.end(), nil
+	return d.end(), removeRedo(fsys, dir)
 }
 
-// wrapUnless wraps an error that is neither nil nor the given one.
-func wrapUnless(err, plain error, format string) error {
-	if err == nil || errors.Is(err, plain) {
-		return err
+// compareRedo returns ErrInterrupted if a segment does not hold what the copy says.
+func compareRedo(fsys vfs.FS, f vfs.File, d redo, s *segment) error {
+	seg, err := fsys.OpenFile(s.name, os.O_RDONLY, 0)
+	if err != nil {
+		return fmt.Errorf("commitlog: open segment: %w", err)
 	}
-	return fmt.Errorf(format, err)
+	defer closeIdle(seg)
+	there := make([]byte, min(d.length, scanBlock))
+	return copyBlocks(f, redoSize, d.length, func(b []byte, off int64) error {
+		n, err := seg.ReadAt(there[:len(b)], int64(d.pos-s.base)+off)
+		if n < len(b) && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("commitlog: read segment: %w", err)
+		}
+		if !bytes.Equal(b, there[:n]) {
+			return ErrInterrupted
+		}
+		return nil
+	})
 }
 
-// writeRedo makes the copy of [from, to) of a segment file, and makes it durable.
-func writeRedo(fsys vfs.FS, dir string, id uint64, seg vfs.File, base, from, to Offset) (err error) {
-	f, err := fsys.OpenFile(path.Join(dir, redoName), os.O_RDWR|os.O_CREATE|os.O_TRUNC, filePerm)
+// removeRedo unlinks a copy, and what is left of one that was not finished.
+func removeRedo(fsys vfs.FS, dir string) error {
+	for _, name := range []string{redoName + newSuffix, redoName} {
+		if err := removeFile(fsys, path.Join(dir, name)); err != nil {
+			return fmt.Errorf("commitlog: remove redo: %w", err)
+		}
+	}
+	return nil
+}
+
+// saveRedo makes a copy of d.length bytes of a file from off on, which belong to d.pos, and makes it durable. A copy
+// that is there already stays until then.
+func saveRedo(fsys vfs.FS, dir string, id uint64, from vfs.File, off int64, d redo) error {
+	name := path.Join(dir, redoName)
+	temp := name + newSuffix
+	if err := removeFile(fsys, temp); err != nil {
+		return fmt.Errorf("commitlog: create redo: %w", err)
+	}
+	f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, filePerm)
 	if err != nil {
 		return fmt.Errorf("commitlog: create redo: %w", err)
 	}
 	defer closeIdle(f) // synced below, or of no use
-	d := redo{pos: from, length: int64(to - from)}
-	err = copyBlocks(seg, int64(from-base), d.length, func(b []byte, off int64) error {
+	d.sum = 0
+	err = copyBlocks(from, off, d.length, func(b []byte, at int64) error {
 		d.sum = crc32.Update(d.sum, castagnoli, b)
-		_, err := f.WriteAt(b, redoSize+off)
+		_, err := f.WriteAt(b, redoSize+at)
 		return err
 	})
 	if err == nil {
@@ -193,6 +210,12 @@ func writeRedo(fsys vfs.FS, dir string, id uint64, seg vfs.File, base, from, to 
 	}
 	if err := f.Sync(); err != nil {
 		return syncError{fmt.Errorf("commitlog: sync redo: %w", err)}
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("commitlog: close redo: %w", err)
+	}
+	if err := fsys.Rename(temp, name); err != nil {
+		return fmt.Errorf("commitlog: rename redo: %w", err)
 	}
 	if err := vfs.SyncDir(fsys, dir); err != nil {
 		return syncError{fmt.Errorf("commitlog: sync directory: %w", err)}

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 
@@ -43,7 +44,7 @@ func Repair(fsys vfs.FS, dir string, id uint64, s Start) ([]Lost, error) {
 	if err != nil {
 		return nil, err
 	}
-	segs, err := listSegments(fsys, dir)
+	segs, err := listToRepair(fsys, dir, id)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +66,25 @@ func Repair(fsys vfs.FS, dir string, id uint64, s Start) ([]Lost, error) {
 		return r.lost, fmt.Errorf("commitlog: repair: %w", err)
 	}
 	return r.lost, nil
+}
+
+// listToRepair lists the segments that are not void, whatever their headers look like.
+func listToRepair(fsys vfs.FS, dir string, id uint64) ([]*segment, error) {
+	all, err := listSegments(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	var segs []*segment
+	for _, s := range all {
+		void, err := inspect(fsys, s, id)
+		if errors.Is(err, ErrNewerFormat) {
+			return nil, err
+		}
+		if !void {
+			segs = append(segs, s)
+		}
+	}
+	return segs, nil
 }
 
 // run goes from segment to segment.
@@ -129,9 +149,13 @@ func (r *repair) segment(i int, at Offset) (end Offset, sealed bool, err error) 
 
 // header writes the header of a segment anew if it is damaged.
 func (r *repair) header(f vfs.File, s *segment) error {
-	err := readHeader(f, s.name, r.id, s.base)
-	if err == nil || errors.Is(err, ErrNewerFormat) {
-		return err
+	b := make([]byte, SegmentHeaderSize)
+	n, err := f.ReadAt(b, 0)
+	if n == len(b) || errors.Is(err, io.EOF) {
+		err = checkSegmentHeader(s.name, b[:n], r.id, s.base)
+	}
+	if err == nil {
+		return nil
 	}
 	if _, err := f.WriteAt(encodeSegmentHeader(r.id, s.base), 0); err != nil {
 		return fmt.Errorf("commitlog: repair: write header: %w", err)

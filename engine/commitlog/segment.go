@@ -279,14 +279,48 @@ func (l *Log) dropFirst(base Offset) *segment {
 	return l.segs[0]
 }
 
-// readHeader reads and checks the header of a segment.
-func readHeader(f io.ReaderAt, name string, id uint64, base Offset) error {
-	b := make([]byte, SegmentHeaderSize)
+// inspect reads the head of a segment file and checks its header. A segment that begins with a seal is void: it was
+// given up by giveUp.
+func inspect(fsys vfs.FS, s *segment, id uint64) (void bool, err error) {
+	f, err := fsys.OpenFile(s.name, os.O_RDONLY, 0)
+	if err != nil {
+		return false, fmt.Errorf("commitlog: open segment: %w", err)
+	}
+	defer closeIdle(f)
+	b := make([]byte, SegmentHeaderSize+BatchHeaderSize)
 	n, err := f.ReadAt(b, 0)
 	if n < len(b) && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("commitlog: read header: %w", err)
+		return false, fmt.Errorf("commitlog: read header: %w", err)
 	}
-	return checkSegmentHeader(name, b[:n], id, base)
+	if err := checkSegmentHeader(s.name, b[:n], id, s.base); err != nil {
+		return false, err
+	}
+	h, reason := decodeHeader(b[SegmentHeaderSize:n], s.base+SegmentHeaderSize)
+	void = reason == "" && h.Has(FlagSeal) && h.Length == BatchHeaderSize && batchSum(b[SegmentHeaderSize:n]) == h.CRC
+	return void, nil
+}
+
+// giveUp makes a segment void, that never got a state record, before it is unlinked: should the file come back after a
+// power cut, when the one before it has gone on where this one begins, nobody takes it for a part of the log. A file
+// that has no room for that is unlinked without.
+func giveUp(fsys vfs.FS, s *segment) error {
+	f, err := fsys.OpenFile(s.name, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("commitlog: open segment: %w", err)
+	}
+	defer closeIdle(f) // synced below
+	b := make([]byte, BatchHeaderSize)
+	encodeBatch(b, &Header{Base: s.base + SegmentHeaderSize, Length: BatchHeaderSize, Flags: FlagSeal})
+	if _, err := f.WriteAt(b, SegmentHeaderSize); err != nil {
+		if vfs.IsNoSpace(err) {
+			return nil
+		}
+		return fmt.Errorf("commitlog: give segment up: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return syncError{fmt.Errorf("commitlog: sync segment: %w", err)}
+	}
+	return nil
 }
 
 // missing says that the file of a segment is not there.
