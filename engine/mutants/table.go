@@ -1,0 +1,4 @@
+package main
+
+// table has one row for each mutant, in the order of the layers: CommitLog, queues, timers, checkpoint, engine.
+var table = []mutant{}
