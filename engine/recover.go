@@ -262,8 +262,10 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	if isNew {
 		e.st.Create(e.env.Wall())
 	}
-	// A millisecond more than before, so that what becomes visible now is told from what did before the stop.
-	e.log0, e.mono0 = max(e.st.LogMs, rec.LogMs)+1, e.env.Mono()
+	e.log0, e.mono0 = max(e.st.LogMs, rec.LogMs), e.env.Mono()
+	if !isNew {
+		e.log0++ // what becomes visible now is told from what did just before the stop
+	}
 	e.stats.replayed = done
 	if err := e.settle(readOnly); err != nil {
 		return err
