@@ -19,12 +19,12 @@ type Cursor struct {
 	buf      []byte
 	pos, end int  // entries not handed out yet, in buf
 	loaded   bool // a block was
-	last     Key  // greatest key of the blocks loaded
+	last     Key  // of the entry handed out last; after at first
 	tmp      [20]byte
 }
 
 // Cursor starts to read the group ref at its first entry with a key above after. Nothing is read if there is no such
-// entry. Otherwise the group's header is, and as many heads of blocks as it takes to find the right one.
+// entry. Otherwise the group's header is, and the first keys of as many blocks as it takes to find the right one.
 func (l *Log) Cursor(ref Ref, after Key) (*Cursor, error) {
 	if ref.Kind != KindGroup {
 		return nil, fmt.Errorf("timerlog: cursor: no group but kind %d", ref.Kind)
@@ -32,7 +32,7 @@ func (l *Log) Cursor(ref Ref, after Key) (*Cursor, error) {
 	if err := l.checkBounds(ref); err != nil {
 		return nil, err
 	}
-	c := &Cursor{log: l, ref: ref, after: after}
+	c := &Cursor{log: l, ref: ref, after: after, last: after}
 	if !after.Less(ref.Max) {
 		c.next = blocksOf(ref.Count)
 		return c, nil
@@ -58,6 +58,10 @@ func (l *Log) Cursor(ref Ref, after Key) (*Cursor, error) {
 }
 
 // seek makes next the last block whose first key is not above after. Block 0 is one.
+//
+// The search believes bytes that no CRC was asked for. That cannot lead it past an entry: take checks all of the block that
+// it comes to, and that the first key there is not above after, so whatever lies before it is below. Damage elsewhere makes
+// it come to an earlier block, from where everything is read.
 func (c *Cursor) seek() error {
 	var failed error
 	n := sort.Search(blocksOf(c.ref.Count)-1, func(i int) bool {
@@ -72,17 +76,15 @@ func (c *Cursor) seek() error {
 	return failed
 }
 
-// firstKey reads the head of a block.
+// firstKey reads the first key of a block.
 func (c *Cursor) firstKey(block int) (Key, error) {
-	b := c.buf[:blockHeadSize+keySize]
+	b := c.buf[:keySize]
 	at := c.place(block)
+	at.Offset += blockHeadSize
 	if err := c.log.readAt(b, at); err != nil {
 		return Key{}, err
 	}
-	if err := checkHead(b, &c.tmp, at, c.group, c.entries(block)); err != nil {
-		return Key{}, corrupt.Errorf(c.log.fileName(at.File), at.Offset, "%v", err)
-	}
-	return keyAt(b[blockHeadSize:]), nil
+	return keyAt(b), nil
 }
 
 func (c *Cursor) place(block int) Place {
@@ -111,34 +113,38 @@ func (c *Cursor) Next() (Entry, bool, error) {
 		}
 	}
 	e := entryAt(c.buf[c.pos:c.end])
+	if !c.last.Less(e.Key) {
+		return Entry{}, false, c.damaged(c.next-1, "entries do not ascend")
+	}
+	c.last = e.Key
 	c.pos += EntrySize
 	return e, true, nil
 }
 
-// take checks a block that was read into b, a part of buf, and hands out what is above after.
+// take checks a block that was read into b, a part of buf, and makes ready what is above after.
 func (c *Cursor) take(block int, b []byte) error {
-	at, n := c.place(block), c.entries(block)
-	damaged := func(what any) error { return corrupt.Errorf(c.log.fileName(at.File), at.Offset, "%v", what) }
-	if err := checkBlock(b, &c.tmp, at, c.group, n); err != nil {
-		return damaged(err)
+	n := c.entries(block)
+	if err := checkBlock(b, &c.tmp, c.place(block), c.group, n); err != nil {
+		return c.damaged(block, err)
 	}
 	key := func(i int) Key { return keyAt(b[blockHeadSize+i*EntrySize:]) }
-	least, greatest := key(0), key(n-1)
-	switch {
-	case block == 0 && least != c.ref.Min, block == blocksOf(c.ref.Count)-1 && greatest != c.ref.Max:
-		return damaged("keys of the block are not those of the group header")
-	case greatest.Less(least):
-		return damaged("keys of the block descend")
-	}
-	if c.loaded && !c.last.Less(least) {
-		return damaged("keys of the block are not above those of the one before")
+	if block == 0 && key(0) != c.ref.Min || block == blocksOf(c.ref.Count)-1 && key(n-1) != c.ref.Max {
+		return c.damaged(block, "keys of the block are not those of the group header")
 	}
 	skip := 0
-	if !c.after.Less(least) {
+	if !c.loaded {
+		if block > 0 && c.after.Less(key(0)) {
+			return c.damaged(block, "first key of the block changed while it was searched for")
+		}
 		skip = sort.Search(n, func(i int) bool { return c.after.Less(key(i)) })
 	}
 	start := cap(c.buf) - cap(b)
 	c.pos, c.end = start+blockHeadSize+skip*EntrySize, start+len(b)
-	c.loaded, c.last, c.next = true, greatest, block+1
+	c.loaded, c.next = true, block+1
 	return nil
+}
+
+func (c *Cursor) damaged(block int, what any) error {
+	at := c.place(block)
+	return corrupt.Errorf(c.log.fileName(at.File), at.Offset, "%v", what)
 }

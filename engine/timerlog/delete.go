@@ -16,18 +16,22 @@ import (
 // It is called by a job, when a checkpoint is committed for good: needed must be true for every file into which a ref
 // points, of that checkpoint, of memory, and of a job that runs.
 func (l *Log) Delete(needed func(file int64) bool) error {
+	// needed is asked before anything is locked: it may take locks of its caller. Groups written meanwhile go into the last
+	// of these files or into a newer one.
+	old := l.State().Files
+	var garbage []int64
+	for i, f := range old {
+		if i < len(old)-1 && !needed(f.Number) {
+			garbage = append(garbage, f.Number)
+		}
+	}
+
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if err := l.writable(); err != nil {
 		return err
 	}
 	files := l.State().Files
-	var garbage []int64
-	for i, f := range files {
-		if i < len(files)-1 && !needed(f.Number) {
-			garbage = append(garbage, f.Number)
-		}
-	}
 	infos, err := l.list()
 	if err != nil {
 		return fmt.Errorf("timerlog: delete: %w", err)

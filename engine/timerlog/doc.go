@@ -31,20 +31,18 @@
 //	  group header, 80 bytes: magic "TWGR"; kind 1 group, 2 spill; slot −1 in a loose run and a spill; prev −1, −1 when
 //	  the group has none; crc over file number (8), offset of the header (8), and the header from kind on
 //
-//	+--------------+-----------+--------------+--------------+---------------------------+
-//	| head crc (4) | count (2) | reserved (2) | body crc (4) | entries (count × 52)      |
-//	+--------------+-----------+--------------+--------------+---------------------------+
-//	  block, at most 13,324 bytes: every block of a group has 256 entries except the last; body crc over the entries;
-//	  head crc over file number (8), offset of the block (8), the group's crc (4), the head from count on, and the first
-//	  16 bytes of the entries, which are the first key
+//	+---------+-----------+--------------+----------------------+
+//	| crc (4) | count (2) | reserved (2) | entries (count × 52) |
+//	+---------+-----------+--------------+----------------------+
+//	  block, at most 13,320 bytes: every block of a group has 256 entries except the last; crc over file number (8), offset
+//	  of the block (8), the group's crc (4), and the block from count on
 //
 //	+---------+--------+--------------+----------+-----------+-----------+----------+--------------+-----------+
 //	| due (8) | id (8) | position (8) | size (4) | topic (4) | queue (4) | tags (4) | key hash (8) | flags (4) |
 //	+---------+--------+--------------+----------+-----------+-----------+----------+--------------+-----------+
 //	  entry, 52 bytes
 //
-// A CRC covers the place, so bytes that were written elsewhere, or for another group, are seen. The head of a block has a
-// CRC of its own because a search reads heads and first keys only: a flipped bit there must not lead it past entries.
+// A CRC covers the place, so bytes that were written elsewhere, or for another group, are seen.
 //
 // In a group entries ascend strictly by (due, id); in a spill they stand as they came, and min and max are over all.
 // Groups follow each other without a gap. What lies beyond a file's recorded length was not committed: it is never read,

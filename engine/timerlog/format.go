@@ -20,7 +20,7 @@ const (
 	groupHeaderSize = 4 + 4 + 1 + 1 + 2 + 4 + 8 + 8 + 8 + 16 + 16 + 8
 
 	blockEntries  = 256
-	blockHeadSize = 4 + 2 + 2 + 4
+	blockHeadSize = 4 + 2 + 2
 	keySize       = 8 + 8
 	blockSize     = blockHeadSize + blockEntries*EntrySize // of a full one
 
@@ -170,42 +170,29 @@ func appendBlock(b []byte, tmp *[20]byte, at Place, group uint32, entries []Entr
 	start := len(b)
 	b = append(b, 0, 0, 0, 0)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(entries)))
-	b = append(b, 0, 0, 0, 0, 0, 0)
+	b = append(b, 0, 0)
 	for i := range entries {
 		b = entries[i].Append(b)
 	}
-	body := crc32.Checksum(b[start+blockHeadSize:], castagnoli)
-	binary.BigEndian.PutUint32(b[start+8:], body)
-	binary.BigEndian.PutUint32(b[start:], headCRC(tmp, at, group, b[start:]))
+	binary.BigEndian.PutUint32(b[start:], blockCRC(tmp, at, group, b[start:]))
 	return b
 }
 
-// headCRC is the CRC of the head of block b, which has at least one entry.
-func headCRC(tmp *[20]byte, at Place, group uint32, b []byte) uint32 {
+// blockCRC is the CRC of a whole block.
+func blockCRC(tmp *[20]byte, at Place, group uint32, b []byte) uint32 {
 	crc := placeCRC(tmp, at)
 	binary.BigEndian.PutUint32(tmp[16:], group)
 	crc = crc32.Update(crc, castagnoli, tmp[16:])
-	return crc32.Update(crc, castagnoli, b[4:blockHeadSize+keySize])
+	return crc32.Update(crc, castagnoli, b[4:])
 }
 
-// checkHead checks the head of a block that should have n entries; b holds at least the head and the first key.
-func checkHead(b []byte, tmp *[20]byte, at Place, group uint32, n int) error {
-	if headCRC(tmp, at, group, b) != binary.BigEndian.Uint32(b) {
-		return errors.New("block head has a bad crc")
+// checkBlock checks a block that should have n entries; b has the length that n asks for.
+func checkBlock(b []byte, tmp *[20]byte, at Place, group uint32, n int) error {
+	if blockCRC(tmp, at, group, b) != binary.BigEndian.Uint32(b) {
+		return errors.New("block has a bad crc")
 	}
 	if got := int(binary.BigEndian.Uint16(b[4:])); got != n {
 		return fmt.Errorf("block has %d entries instead of %d", got, n)
-	}
-	return nil
-}
-
-// checkBlock checks a whole block that should have n entries; b has the length that n asks for.
-func checkBlock(b []byte, tmp *[20]byte, at Place, group uint32, n int) error {
-	if err := checkHead(b, tmp, at, group, n); err != nil {
-		return err
-	}
-	if crc32.Checksum(b[blockHeadSize:], castagnoli) != binary.BigEndian.Uint32(b[8:]) {
-		return errors.New("block has a bad crc")
 	}
 	return nil
 }

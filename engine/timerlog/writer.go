@@ -153,8 +153,8 @@ func (l *Log) room(size int64) error {
 }
 
 // resume opens the last file of the state to write on at its recorded length. It leaves cur nil if that file is not
-// there or not whole, which is no damage as long as no ref points into it: the state may cover groups that were written
-// but not synced before a power cut. Who follows a ref finds out.
+// there, or not even its header is. That is no damage as long as no ref points into it, and neither is a file that is too
+// short: the state may cover groups that were written but not synced before a power cut. Who follows a ref finds out.
 func (l *Log) resume() error {
 	l.mu.Lock()
 	var last FileState
@@ -172,15 +172,11 @@ func (l *Log) resume() error {
 	if err != nil {
 		return err
 	}
-	size, err := f.Size()
+	ours, err := l.isOurs(f, last.Number)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	whole, err := l.isOurs(f, last.Number)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if size < last.Length || !whole {
+	if !ours {
 		return f.Close()
 	}
 	l.cur = &openFile{File: f, number: last.Number, end: last.Length}
