@@ -20,11 +20,11 @@ func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
 	if err := e.usable(); err != nil {
 		return nil, 0, err
 	}
-	n, bytes, loose := prefix(cmds, max(e.lane.Room(), 1))
+	n, bytes, waiting := prefix(cmds, max(e.memory(), 1))
 	if n == 0 {
 		return nil, e.log.End(), nil
 	}
-	if err := e.room(bytes, loose); err != nil {
+	if err := e.room(bytes, waiting); err != nil {
 		return nil, 0, err
 	}
 	e.readClocks()
@@ -43,8 +43,8 @@ func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
 }
 
 // prefix says how many commands go into the next batch, and bounds the bytes of their records and the entries that they
-// may send to the loose memtable.
-func prefix(cmds []Command, mostLoose int) (n, bytes, loose int) {
+// may send to a memtable.
+func prefix(cmds []Command, most int) (n, bytes, waiting int) {
 	for n < len(cmds) {
 		size, waits := bound(cmds[n]), 0
 		switch c := cmds[n].(type) {
@@ -53,13 +53,13 @@ func prefix(cmds []Command, mostLoose int) (n, bytes, loose int) {
 		case *Move:
 			waits = 1
 		}
-		if n > 0 && (bytes+size > batchBytes || loose+waits > mostLoose) {
+		if n > 0 && (bytes+size > batchBytes || waiting+waits > most) {
 			break
 		}
-		bytes, loose = bytes+size, loose+waits
+		bytes, waiting = bytes+size, waiting+waits
 		n++
 	}
-	return n, bytes, loose
+	return n, bytes, waiting
 }
 
 // bound is at least the bytes of the records that a command makes: its own, and those of a topic and a group made on

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 )
 
@@ -29,7 +31,7 @@ func (e *Engine) readClocks() {
 // room makes sure that a batch with so many bytes of records, and so many entries of loose messages, can be made now.
 // ErrBusy: something has to end first, and has been begun.
 func (e *Engine) room(bytes, loose int) error {
-	if e.lane.Room() < loose {
+	if e.memory() < loose {
 		return ErrBusy // the flush of the frozen memtable has to end
 	}
 	for {
@@ -47,6 +49,15 @@ func (e *Engine) room(bytes, loose int) error {
 			return ErrBusy
 		}
 	}
+}
+
+// memory is how many waiting messages may be stored, whatever lane they go to, before a flush has to end.
+func (e *Engine) memory() int {
+	room := math.MaxInt
+	for _, l := range e.lanes {
+		room = min(room, l.Room())
+	}
+	return room
 }
 
 // write appends a record to the batch and returns where it is and how long. The caller folds it next.

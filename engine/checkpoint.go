@@ -11,7 +11,6 @@ import (
 	"github.com/tidewheel/tidewheel/engine/schedule"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/timer"
-	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
 // Kinds of sections in a checkpoint. They are part of the file format, do not change.
@@ -20,12 +19,13 @@ const (
 	sectionLocal     = 2 // what this machine knows beside it: see local
 	sectionQueues    = 3 // consumequeue.States
 	sectionSchedule  = 4 // schedule.States
-	sectionTimers    = 5 // timerlog.State, then runs and spills of the lane
+	sectionTimers    = 5 // timer.State of each lane
 	sectionBits      = 6 // statebits.Table
 	sectionBitsRedo  = 7 // pages
 	sectionSeen      = 8
 	sectionSeenRedo  = 9
-	sectionKinds     = 10
+	sectionWheels    = 10 // see appendRings
+	sectionKinds     = 11
 	checkpointDir    = "checkpoint"
 	inlineTail       = 4096 // bytes: shorter unsynced queue tails travel inside the checkpoint, see inlineBytes
 	derivedBytes     = 8 << 20
@@ -42,7 +42,6 @@ type checkpoints struct {
 	pending *snapshot
 	clean   *cleanup
 	garbage []func() error // files of topics that are gone, since the last snapshot
-	refs    []timerlog.Ref // that the last checkpoint needs
 	swept   bool           // files of topics that were gone before Open are removed; owned by the job
 }
 
@@ -56,7 +55,8 @@ type snapshot struct {
 	local    []byte
 	queues   consumequeue.Marks
 	schedule schedule.Marks
-	spill    *timer.Spill
+	spills   []*timer.Spill
+	rings    []ringFrozen
 	bits     []statebits.Page
 	seen     []statebits.Page
 	bitsAt   statebits.Table
@@ -66,7 +66,7 @@ type snapshot struct {
 	// set by run
 	queuesAt   consumequeue.States
 	scheduleAt schedule.States
-	lane       timer.State
+	lanes      []timer.State
 }
 
 // beginCheckpoint takes a snapshot when enough was written since the last one.
@@ -77,6 +77,9 @@ func (e *Engine) beginCheckpoint() {
 		return
 	}
 	dirty := e.bits.DirtyBytes() + e.seen.DirtyBytes()
+	for _, r := range e.rings {
+		dirty += r.wheel.DirtyBytes()
+	}
 	full := int64(derivedBytes)
 	if e.opts.Profile == ProfileEdge {
 		full /= 8
@@ -85,7 +88,7 @@ func (e *Engine) beginCheckpoint() {
 		return
 	}
 	c.wanted, c.derived = false, 0
-	for delay, passed := range e.lane.Passed() {
+	for delay, passed := range e.lanes[levelLane].Passed() {
 		e.schedule.Queue(delay).Trim(passed)
 	}
 	c.pending = &snapshot{
@@ -94,12 +97,15 @@ func (e *Engine) beginCheckpoint() {
 		local:    e.local().append(nil),
 		queues:   e.queues.Mark(),
 		schedule: e.schedule.Mark(),
-		spill:    e.lane.NewSpill(),
+		rings:    e.freezeRings(),
 		bits:     e.bits.Freeze(), bitsAt: e.bits.Table(),
 		seen: e.seen.Freeze(), seenAt: e.seen.Table(),
 		garbage: c.garbage,
 	}
 	c.garbage = nil
+	for _, l := range e.lanes {
+		c.pending.spills = append(c.pending.spills, l.NewSpill())
+	}
 }
 
 // run makes the checkpoint: derived files are durable up to the recorded lengths first, then both copies, and only then
@@ -112,16 +118,21 @@ func (s *snapshot) run() (err error) {
 	if s.scheduleAt, err = e.schedule.Flush(s.schedule, e.inlineBytes()); err != nil {
 		return err
 	}
-	if err := s.spill.Run(); err != nil {
-		return err
+	s.lanes = s.lanes[:0]
+	for _, spill := range s.spills {
+		if err := spill.Run(); err != nil {
+			return err
+		}
+		s.lanes = append(s.lanes, spill.State())
 	}
-	if err := e.timerlog.Sync(); err != nil {
-		return err
-	}
-	s.lane = s.spill.State()
 	f := s.file()
 	for _, name := range []string{checkpoint.CopyA, checkpoint.CopyB} {
 		if err := checkpoint.Write(e.fs, e.path(checkpointDir), name, f); err != nil {
+			return err
+		}
+	}
+	for i, r := range s.rings {
+		if err := e.rings[i].wheel.Write(r.pages); err != nil {
 			return err
 		}
 	}
@@ -143,7 +154,8 @@ func (s *snapshot) file() *checkpoint.File {
 	add(sectionLocal, s.local)
 	add(sectionQueues, s.queuesAt.Append(nil))
 	add(sectionSchedule, s.scheduleAt.Append(nil))
-	add(sectionTimers, appendLane(timerlog.AppendState(nil, s.e.timerlog.State()), s.lane))
+	add(sectionTimers, appendLanes(s.lanes))
+	add(sectionWheels, s.e.appendRings(s.rings))
 	add(sectionBits, statebits.AppendTable(nil, s.bitsAt))
 	add(sectionBitsRedo, statebits.EncodePages(s.bits)...)
 	add(sectionSeen, statebits.AppendTable(nil, s.seenAt))
@@ -155,31 +167,28 @@ func (s *snapshot) file() *checkpoint.File {
 func (e *Engine) installCheckpoint(s *snapshot) {
 	e.queues.Installed(s.queuesAt)
 	e.schedule.Installed(s.scheduleAt)
-	e.lane.InstallSpill(s.spill)
+	for i, l := range e.lanes {
+		l.InstallSpill(s.spills[i])
+	}
+	for i, r := range s.rings {
+		e.rings[i].wheel.Thaw(r.pages)
+	}
 	e.bits.Thaw(s.bits)
 	e.seen.Thaw(s.seen)
 	c := &e.ck
 	c.x, c.seq, c.pending = s.x, s.seq, nil
-	c.refs = append(c.refs[:0], s.lane.Refs()...)
-	c.clean = &cleanup{e: e, from: s, needed: fileSet(c.refs, e.lane.Refs())}
+	c.clean = &cleanup{e: e, from: s}
+	for i, l := range e.lanes {
+		c.clean.lanes = append(c.clean.lanes, l.Garbage(s.lanes[i]))
+	}
 	e.stats.checkpoints.Add(1)
 }
 
 // cleanup deletes files behind a checkpoint of which both copies are there.
 type cleanup struct {
-	e      *Engine
-	from   *snapshot
-	needed map[int64]bool // files of the TimerLog
-}
-
-func fileSet(lists ...[]timerlog.Ref) map[int64]bool {
-	files := map[int64]bool{}
-	for _, refs := range lists {
-		for _, r := range refs {
-			files[r.File] = true
-		}
-	}
-	return files
+	e     *Engine
+	from  *snapshot
+	lanes []func() error // delete files of the TimerLog
 }
 
 func (c *cleanup) run() error {
@@ -201,8 +210,10 @@ func (c *cleanup) run() error {
 	if err := e.schedule.Delete(s.scheduleAt); err != nil {
 		return err
 	}
-	if err := e.timerlog.Delete(func(file int64) bool { return c.needed[file] }); err != nil {
-		return err
+	for _, remove := range c.lanes {
+		if err := remove(); err != nil {
+			return err
+		}
 	}
 	if err := e.bits.DeleteClosed(s.bitsAt); err != nil {
 		return err
@@ -248,46 +259,6 @@ func decodeLocal(b []byte) (l local, err error) {
 		l.lost = append(l.lost, state.Hole{From: Offset(binary.BigEndian.Uint64(b)), To: Offset(binary.BigEndian.Uint64(b[8:]))})
 	}
 	return l, nil
-}
-
-// appendLane appends the lane's part of the timers' section: counts as u32, refs of fixed width.
-func appendLane(b []byte, s timer.State) []byte {
-	refs := func(list []timerlog.Ref) {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(list)))
-		for _, r := range list {
-			b = timerlog.AppendRef(b, r)
-		}
-	}
-	refs(s.Spills)
-	for _, run := range s.Runs {
-		refs(run)
-	}
-	return b
-}
-
-func decodeLane(b []byte) (s timer.State, err error) {
-	refs := func() (list []timerlog.Ref) {
-		if len(b) < 4 {
-			err = fmt.Errorf("engine: checkpoint: timers cut off")
-			return nil
-		}
-		n := int(binary.BigEndian.Uint32(b))
-		if b = b[4:]; n > len(b)/timerlog.RefSize {
-			err = fmt.Errorf("engine: checkpoint: %d refs in %d bytes", n, len(b))
-			return nil
-		}
-		for ; n > 0 && err == nil; n-- {
-			var r timerlog.Ref
-			r, err = timerlog.DecodeRef(b[:timerlog.RefSize])
-			list, b = append(list, r), b[timerlog.RefSize:]
-		}
-		return list
-	}
-	s.Spills = refs()
-	for err == nil && len(b) > 0 {
-		s.Runs = append(s.Runs, refs())
-	}
-	return s, err
 }
 
 // section finds a part of a loaded checkpoint.

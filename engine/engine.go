@@ -28,8 +28,8 @@ const (
 	maxChunk   = record.MaxItems // messages in a deliver record
 	maxQueues  = record.MaxQueues
 	batchBytes = 256 << 10 // of puts in one batch, so that a call stays near 1 ms
-	levelLane  = 0         // the lane of the delay levels
-	lanes      = 1
+	levelLane  = 0         // the lane of the delay levels; those of arbitrary times follow
+	maxLanes   = 64
 )
 
 // Engine is a store that is open. Which methods may be called from where stands in the package comment; Close ends it,
@@ -50,16 +50,17 @@ type Engine struct {
 	log      *commitlog.Log
 	queues   *consumequeue.Set
 	schedule *schedule.Set
-	timerlog *timerlog.Log
+	rings    []ringFiles // of the lanes of arbitrary times, two each
+	families []*timerlog.Log
 
 	// mu is held by the writer while it folds, for about 1 ms at most, and by readers while they look something up.
 	// Nobody reads or writes a file that is not cached under it, but a page of state bits. The writer alone changes what
 	// it guards, and may read it without.
-	mu   sync.RWMutex
-	st   *state.State
-	bits *statebits.Bits
-	seen *statebits.Bits
-	lane *timer.Lane
+	mu    sync.RWMutex
+	st    *state.State
+	bits  *statebits.Bits
+	seen  *statebits.Bits
+	lanes []*timer.Lane // levels, then arbitrary times
 
 	// owned by the writer
 	batch   batch
@@ -96,7 +97,11 @@ func (e *Engine) Close() error {
 
 func (e *Engine) closeFiles() error {
 	var errs []error
-	for _, c := range []io.Closer{e.log, e.queues, e.schedule, e.timerlog, e.bits, e.seen, e.lock} {
+	closers := []io.Closer{e.log, e.queues, e.schedule, e.bits, e.seen, e.lock}
+	for _, l := range e.families {
+		closers = append(closers, l)
+	}
+	for _, c := range closers {
 		if c != nil && !isNil(c) {
 			errs = append(errs, c.Close())
 		}

@@ -26,15 +26,19 @@ func (ix *index) Unit(topic, queue uint32, at int64, u consumequeue.Unit) error 
 		q.Append(consumequeue.Unit{LogMs: u.LogMs, Flags: consumequeue.FlagHole})
 	}
 	q.Append(u)
+	ix.ck.derived += consumequeue.UnitSize
 	ix.visible.touch(q)
 	return nil
 }
 
 // Put takes a waiting message in.
-func (ix *index) Put(e timerlog.Entry, delayMs int64) error { return ix.lane.Put(e, delayMs) }
+func (ix *index) Put(e timerlog.Entry, delayMs int64) error {
+	ix.ck.derived += timerlog.EntrySize
+	return ix.lanes[e.Lane()].Put(e, delayMs, ix.st.WallMs)
+}
 
 // Gone frees the place of a message that was decided.
-func (ix *index) Gone(_ uint8, k timerlog.Key) { ix.lane.Gone(k) }
+func (ix *index) Gone(lane uint8, k timerlog.Key) { ix.lanes[lane].Gone(k) }
 
 // SetBits says what became of an id.
 func (ix *index) SetBits(id uint64, s statebits.State) error { return ix.bits.Set(id, s) }

@@ -10,7 +10,7 @@ import (
 type Job struct {
 	kind    jobKind
 	run     func() error
-	install func() // quick; by the writer
+	install func() (done bool) // quick; by the writer
 	err     error
 }
 
@@ -86,11 +86,11 @@ func (e *Engine) Install(job *Job) (done bool) {
 	if j.active[job.kind] != job {
 		return true
 	}
-	j.active[job.kind] = nil
 	if e.usable() != nil {
 		return true
 	}
 	if job.err != nil {
+		j.active[job.kind] = nil
 		if errors.Is(job.err, commitlog.ErrFailed) {
 			_ = e.fail(job.err)
 			return true
@@ -105,13 +105,15 @@ func (e *Engine) Install(job *Job) (done bool) {
 	}
 	j.fails[job.kind], j.retryAt[job.kind] = 0, 0
 	e.readClocks()
-	job.install()
-	return true
+	if done = job.install(); done {
+		j.active[job.kind] = nil
+	}
+	return done
 }
 
 // segmentJob makes the next segment, or names it after a seal.
 func (e *Engine) segmentJob() *Job {
-	nothing := func() {}
+	nothing := func() bool { return true }
 	switch {
 	case e.log.RotateNeeded():
 		return &Job{run: e.log.Rotate, install: nothing}
@@ -128,22 +130,26 @@ func (e *Engine) indexJob() *Job {
 	switch {
 	case e.ck.clean != nil:
 		c := e.ck.clean
-		return &Job{run: c.run, install: func() { e.ck.clean = nil }}
+		return &Job{run: c.run, install: func() bool { e.ck.clean = nil; return true }}
 	case e.ck.pending != nil:
 		if e.Released() < e.ck.pending.x {
 			break // a checkpoint never covers what a crash can undo
 		}
 		c := e.ck.pending
-		return &Job{run: c.run, install: func() { e.installCheckpoint(c) }}
+		return &Job{run: c.run, install: func() bool { e.installCheckpoint(c); return true }}
 	}
 	if e.ck.pending != nil {
 		return nil // its spill has to be installed before the memtables change hands
 	}
-	if f := e.lane.NewFlush(); f != nil {
-		return &Job{run: f.Run, install: func() { e.lane.InstallFlush(f) }}
+	for _, l := range e.lanes {
+		if f := l.NewFlush(); f != nil {
+			return &Job{run: f.Run, install: func() bool { return l.InstallFlush(f) }}
+		}
 	}
-	if c := e.lane.NewCompaction(); c != nil {
-		return &Job{run: c.Run, install: func() { e.lane.InstallCompaction(c) }}
+	for _, l := range e.lanes {
+		if c := l.NewCompaction(); c != nil {
+			return &Job{run: c.Run, install: func() bool { l.InstallCompaction(c); return true }}
+		}
 	}
 	return nil
 }

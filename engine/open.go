@@ -32,7 +32,7 @@ const (
 	timerDir    = "timerlog"
 	bitsDir     = "statebits"
 	seenDir     = "seenbits"
-	looseFamily = "loose"
+	wheelDir    = "timerwheel"
 )
 
 // ours are the names that a directory may hold before it has a meta.
@@ -156,6 +156,9 @@ func (e *Engine) identify(readOnly bool) error {
 			return fmt.Errorf("engine: open: %w", err)
 		}
 	}
+	if m.Lanes < 1 || m.Lanes >= maxLanes {
+		return corrupt.Errorf(e.path(meta.Name), 0, "%d lanes, allowed are 1 to %d", m.Lanes, maxLanes-1)
+	}
 	e.meta = m
 	if e.keys, err = handle.Load(e.fs, e.path(keysName)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +184,7 @@ func (e *Engine) found() (err error) {
 	}
 	e.meta = meta.Meta{
 		StoreID: binary.BigEndian.Uint64(ids[:]), LogID: binary.BigEndian.Uint64(ids[8:]),
-		Lanes: lanes, CreatedMs: e.env.Wall(),
+		Lanes: uint32(e.opts.Lanes), CreatedMs: e.env.Wall(),
 	}
 	if err := meta.Create(e.fs, e.dir, e.meta, ours...); err != nil {
 		return fmt.Errorf("engine: open: %w", err)
@@ -203,7 +206,8 @@ func (e *Engine) releaseFiles() {
 	lock := e.lock
 	e.lock = nil
 	_ = e.closeFiles()
-	e.log, e.queues, e.schedule, e.timerlog, e.bits, e.seen, e.lane = nil, nil, nil, nil, nil, nil, nil
+	e.log, e.queues, e.schedule, e.bits, e.seen, e.lanes = nil, nil, nil, nil, nil, nil
+	e.rings, e.families = nil, nil
 	e.lock = lock
 	e.ck, e.visible.touched = checkpoints{}, nil
 	clear(e.visible.mark)
@@ -211,7 +215,7 @@ func (e *Engine) releaseFiles() {
 
 // wipe removes the caches of the fold, the checkpoint first, which refers to the others.
 func (e *Engine) wipe() error {
-	for _, dir := range []string{checkpointDir, queueDir, scheduleDir, timerDir, bitsDir, seenDir} {
+	for _, dir := range []string{checkpointDir, queueDir, scheduleDir, timerDir, wheelDir, bitsDir, seenDir} {
 		if err := removeTree(e.fs, e.path(dir)); err != nil {
 			return fmt.Errorf("engine: rebuild: %w", err)
 		}

@@ -55,8 +55,21 @@ type Options struct {
 
 	// FireChunk is how many due messages one Tick delivers. 1,024, at most that.
 	FireChunk int
-	// LooseEntries is the capacity of the loose memtable, entries of 52 bytes. 65,536.
-	LooseEntries int
+	// Lanes is over how many lanes topics are spread for messages with a time of their own: a burst in one delays no
+	// topic of another. It is fixed when the store is made. 1, at most 63.
+	Lanes int
+	// MaxDelay is how far ahead a due time may lie. 7 days, at most 100 years.
+	MaxDelay time.Duration
+	// Near is how far ahead a message may be due to go to the ring of seconds; what is due before the end of the next
+	// full hour goes there anyway. 0; 7 days give the layout of one TimerWheel with a slot for each second of a week.
+	Near time.Duration
+
+	// SecondsEntries, HoursEntries and LooseEntries are the capacities of a lane's memtables, entries of 56 bytes.
+	// 524,288, 262,144 and 65,536, divided by the number of lanes; of the levels' lane 65,536 loose ones.
+	SecondsEntries, HoursEntries, LooseEntries int
+	// SecondsSlots is the size of the ring of seconds. 1,209,600: two weeks; 16,384 on a file system without
+	// preallocation, unless Near is more than an hour.
+	SecondsSlots int
 	// LooseRuns is how many loose runs there may be before they are compacted into one. 64.
 	LooseRuns int
 	// TailBytes is how much of the log's end is kept in memory. 32 MiB.
@@ -107,7 +120,16 @@ func (o Options) withDefaults(prealloc bool) Options {
 	fill(&o.CheckpointEvery, 64<<20)
 	fill(&o.Reserve, 3)
 	fill(&o.FireChunk, maxChunk)
-	fill(&o.LooseEntries, 65536/div)
+	fill(&o.Lanes, 1)
+	fill(&o.MaxDelay, 7*24*time.Hour)
+	lanes := max(o.Lanes, 1)
+	fill(&o.SecondsEntries, max(524288/div/lanes, 1))
+	fill(&o.HoursEntries, max(262144/div/lanes, 1))
+	fill(&o.LooseEntries, max(65536/div/lanes, 1))
+	if prealloc || o.Near > time.Hour {
+		fill(&o.SecondsSlots, 1209600)
+	}
+	fill(&o.SecondsSlots, 16384)
 	fill(&o.LooseRuns, 64)
 	fill(&o.TailBytes, 32<<20/div)
 	fill(&o.BitsBytes, 8<<20/div)
@@ -124,6 +146,9 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
+// maxNear is half of the ring of seconds.
+const maxNear = 7 * 24 * time.Hour
+
 // maxDuration bounds ages: they are milliseconds in int64 on disk, and a century is enough.
 const maxDuration = 100 * 366 * 24 * time.Hour
 
@@ -138,14 +163,19 @@ func (o Options) validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"Retention", o.Retention}, {"RollAfter", o.RollAfter}, {"SealAfter", o.SealAfter}} {
+	}{{"Retention", o.Retention}, {"RollAfter", o.RollAfter}, {"SealAfter", o.SealAfter}, {"MaxDelay", o.MaxDelay}} {
 		check(d.value >= time.Millisecond && d.value <= maxDuration, d.name, d.value, "1ms to 100 years")
 	}
 	check(o.SegmentSize >= 4096 && o.SegmentSize <= 4<<30, "SegmentSize", o.SegmentSize, "4096 to 4 GiB")
 	check(o.CheckpointEvery >= 4096, "CheckpointEvery", o.CheckpointEvery, "4096 or more")
 	check(o.HighWater >= 0, "HighWater", o.HighWater, "0 or more")
 	check(o.FireChunk >= 1 && o.FireChunk <= maxChunk, "FireChunk", o.FireChunk, "1 to 1024")
+	check(o.Lanes >= 1 && o.Lanes < maxLanes, "Lanes", o.Lanes, "1 to 63")
+	check(o.Near >= 0 && o.Near <= maxNear, "Near", o.Near, "0 to 7 days")
+	check(o.SecondsEntries >= 1, "SecondsEntries", o.SecondsEntries, "1 or more")
+	check(o.HoursEntries >= 1, "HoursEntries", o.HoursEntries, "1 or more")
 	check(o.LooseEntries >= 1, "LooseEntries", o.LooseEntries, "1 or more")
+	check(o.SecondsSlots >= 2 && o.SecondsSlots <= 1<<24, "SecondsSlots", o.SecondsSlots, "2 to 2^24")
 	check(o.LooseRuns >= 1 && o.LooseRuns <= 1024, "LooseRuns", o.LooseRuns, "1 to 1024")
 	check(o.TailBytes >= 4096, "TailBytes", o.TailBytes, "4096 or more")
 	check(o.BitsBytes >= 0, "BitsBytes", o.BitsBytes, "0 or more")

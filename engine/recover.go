@@ -15,15 +15,14 @@ import (
 	"github.com/tidewheel/tidewheel/engine/schedule"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/timer"
-	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
 // caches are the derived files as a checkpoint knew them; zero for a rebuild.
 type caches struct {
 	queues   consumequeue.States
 	schedule schedule.States
-	timers   timerlog.State
-	lane     timer.State
+	lanes    []timer.State
+	rings    []ringAt
 	bits     statebits.Table
 	bitsRedo []statebits.Page
 	seen     statebits.Table
@@ -49,13 +48,15 @@ func (e *Engine) recoverFrom(f *checkpoint.File, readOnly bool) error {
 	}
 	e.st.Seen, e.st.Oldest, e.st.Lost = e.seen, l.oldest, l.lost
 	e.st.Resume(l.lossy)
-	if err := e.verifyCaches(at.lane); err != nil {
+	if err := e.verifyCaches(at.lanes); err != nil {
 		return err
 	}
-	if err := e.lane.Load(at.lane, e.st.Lanes[levelLane]); err != nil {
-		return fmt.Errorf("engine: open: %w", err)
+	for i, l := range e.lanes {
+		if err := l.Load(at.lanes[i]); err != nil {
+			return fmt.Errorf("engine: open: %w", err)
+		}
 	}
-	e.ck.x, e.ck.seq, e.ck.refs = f.X, f.Seq, at.lane.Refs()
+	e.ck.x, e.ck.seq = f.X, f.Seq
 	if err := e.newLog(readOnly); err != nil {
 		return err
 	}
@@ -65,20 +66,14 @@ func (e *Engine) recoverFrom(f *checkpoint.File, readOnly bool) error {
 
 // loadState decodes a checkpoint.
 func (e *Engine) loadState(f *checkpoint.File) (at caches, l local, err error) {
-	e.st = state.New(lanes)
-	e.st.Lanes = nil
-	var rest []byte
+	e.st = state.New(0)
 	for kind, decode := range map[uint16]func(b []byte) error{
 		sectionState:    func(b []byte) error { return e.st.Decode(b) },
 		sectionLocal:    func(b []byte) (err error) { l, err = decodeLocal(b); return err },
 		sectionQueues:   func(b []byte) (err error) { at.queues, err = consumequeue.DecodeStates(b); return err },
 		sectionSchedule: func(b []byte) (err error) { at.schedule, err = schedule.DecodeStates(b); return err },
-		sectionTimers: func(b []byte) (err error) {
-			if at.timers, rest, err = timerlog.DecodeState(b); err == nil {
-				at.lane, err = decodeLane(rest)
-			}
-			return err
-		},
+		sectionTimers:   func(b []byte) (err error) { at.lanes, err = decodeLanes(b); return err },
+		sectionWheels:   func(b []byte) (err error) { at.rings, err = decodeRings(b); return err },
 		sectionBits:     func(b []byte) (err error) { at.bits, _, err = statebits.DecodeTable(b); return err },
 		sectionBitsRedo: func(b []byte) (err error) { at.bitsRedo, err = statebits.DecodePages(b); return err },
 		sectionSeen:     func(b []byte) (err error) { at.seen, _, err = statebits.DecodeTable(b); return err },
@@ -95,8 +90,10 @@ func (e *Engine) loadState(f *checkpoint.File) (at caches, l local, err error) {
 			return at, l, corrupt.Errorf(e.path(checkpointDir), 0, "section %d: %v", kind, err)
 		}
 	}
-	if len(e.st.Lanes) != lanes {
-		return at, l, corrupt.Errorf(e.path(checkpointDir), 0, "%d lanes, the store has %d", len(e.st.Lanes), lanes)
+	want := 1 + int(e.meta.Lanes)
+	if len(e.st.Lanes) != want || len(at.lanes) != want || len(at.rings) != 2*(want-1) {
+		return at, l, corrupt.Errorf(e.path(checkpointDir), 0, "%d frontiers, %d lanes, %d rings; the store has %d lanes",
+			len(e.st.Lanes), len(at.lanes), len(at.rings), want)
 	}
 	return at, l, nil
 }
@@ -113,21 +110,17 @@ func (e *Engine) openCaches(at caches) (err error) {
 		}, at.schedule)
 	}
 	if err == nil {
-		e.timerlog, err = timerlog.Open(e.fs, e.path(timerDir), looseFamily, timerlog.Options{}, at.timers)
-	}
-	if err == nil {
 		e.bits, err = openBits(e, bitsDir, at.bits, at.bitsRedo)
 	}
 	if err == nil {
 		e.seen, err = openBits(e, seenDir, at.seen, at.seenRedo)
 	}
+	if err == nil {
+		err = e.openLanes(at)
+	}
 	if err != nil {
 		return fmt.Errorf("engine: open: %w", err)
 	}
-	e.lane = timer.New(timer.Config{
-		Entries: e.opts.LooseEntries, Runs: e.opts.LooseRuns, Queues: e.schedule, Log: e.timerlog,
-		Alive: func(en *timerlog.Entry) (bool, error) { return e.st.Alive(en, levelLane, e.bits) },
-	})
 	return nil
 }
 
@@ -145,15 +138,17 @@ func openBits(e *Engine, dir string, at statebits.Table, redo []statebits.Page) 
 }
 
 // verifyCaches checks that the files that the checkpoint refers to are there. What is in them is checked as it is read.
-func (e *Engine) verifyCaches(lane timer.State) error {
+func (e *Engine) verifyCaches(lanes []timer.State) error {
 	if err := e.queues.Verify(); err != nil {
 		return err
 	}
 	if err := e.schedule.Verify(); err != nil {
 		return err
 	}
-	if err := e.timerlog.Verify(lane.Refs()); err != nil {
-		return err
+	for i, l := range e.lanes {
+		if err := l.Verify(lanes[i]); err != nil {
+			return err
+		}
 	}
 	if err := e.bits.Verify(); err != nil {
 		return err
@@ -207,7 +202,7 @@ func (e *Engine) segmentAfter(pos Offset) (Offset, bool) {
 
 // recoverSuffix folds the log from the first segment at or above start.
 func (e *Engine) recoverSuffix(start Offset, readOnly bool) error {
-	e.st = state.New(lanes)
+	e.st = state.New(1 + int(e.meta.Lanes))
 	if err := e.openCaches(caches{}); err != nil {
 		return err
 	}
@@ -239,7 +234,9 @@ func (e *Engine) segmentName(base Offset) string {
 
 // fold reads the log from a position on, and makes the engine ready.
 func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
-	e.lane.Wait = e.flushNow
+	for _, l := range e.lanes {
+		l.Wait = func() error { return flushNow(l) }
+	}
 	total, done := e.log.Size(), int64(0)
 	rec, err := e.log.Recover(start, func(b *commitlog.Batch) error {
 		done += b.Length
@@ -248,7 +245,9 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 		}
 		return e.replay(b)
 	})
-	e.lane.Wait = nil
+	for _, l := range e.lanes {
+		l.Wait = nil
+	}
 	if errors.Is(err, commitlog.ErrNewerFormat) {
 		return fmt.Errorf("%w: %w", ErrNewer, err)
 	}
@@ -279,15 +278,16 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 }
 
 // flushNow ends a flush during a replay.
-func (e *Engine) flushNow() error {
-	f := e.lane.NewFlush()
+func flushNow(l *timer.Lane) error {
+	f := l.NewFlush()
 	if f == nil {
 		return nil
 	}
 	if err := f.Run(); err != nil {
 		return err
 	}
-	e.lane.InstallFlush(f)
+	for !l.InstallFlush(f) {
+	}
 	return nil
 }
 

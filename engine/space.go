@@ -48,7 +48,7 @@ func (e *Engine) markJob() *Job {
 	logMs := e.st.LogMs
 	return &Job{
 		run:     func() error { return e.log.WriteMark(durable, logMs) },
-		install: func() { s.marked = durable },
+		install: func() bool { s.marked = durable; return true },
 	}
 }
 
@@ -116,10 +116,11 @@ func (e *Engine) rollJob() *Job {
 			r, err = e.readHead(from, head.End, most)
 			return err
 		},
-		install: func() {
+		install: func() bool {
 			if r.to > e.st.Rolled { // else nothing waited any more while it read, and roll went on without it
 				s.rolled = r
 			}
+			return true
 		},
 	}
 }
@@ -260,7 +261,7 @@ func (e *Engine) dropJob() *Job {
 		head := s.drop
 		return &Job{
 			run:     func() error { return e.log.DropBefore(head) },
-			install: func() { s.drop = 0 },
+			install: func() bool { s.drop = 0; return true },
 		}
 	}
 	if s.trimmed != nil || !e.wantsTrim() {
@@ -270,7 +271,7 @@ func (e *Engine) dropJob() *Job {
 	visible := e.st.Segments[0].Visible
 	return &Job{
 		run:     func() error { return e.findMins(t, visible) },
-		install: func() { s.trimmed = t },
+		install: func() bool { s.trimmed = t; return true },
 	}
 }
 

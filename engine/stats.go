@@ -26,7 +26,7 @@ type Stats struct {
 	Topics  int
 	Groups  int
 
-	Loose     int // entries in loose memtables
+	InMemory  int // waiting messages in memtables
 	LooseRuns int
 	BitsBytes int // state bits that wait for a checkpoint
 
@@ -47,9 +47,13 @@ func (e *Engine) Stats() Stats {
 		Checkpoint: e.ck.x, Rolled: e.st.Rolled, LogBytes: e.log.Size(), LogMs: e.st.LogMs,
 		Pending: e.st.Pending, Dropped: e.st.Dropped, NextID: e.st.NextID,
 		Topics: len(e.st.Topics), Groups: len(e.st.Groups),
-		Loose: e.lane.Loose(), LooseRuns: e.lane.RunCount(), BitsBytes: e.bits.DirtyBytes(),
-		Batches: e.stats.batches.Load(), Fired: e.stats.fired.Load(), RolledMessages: e.stats.rolled.Load(),
+		BitsBytes: e.bits.DirtyBytes(),
+		Batches:   e.stats.batches.Load(), Fired: e.stats.fired.Load(), RolledMessages: e.stats.rolled.Load(),
 		Checkpoints: e.stats.checkpoints.Load(), JobFailures: e.stats.jobFailures.Load(), Replayed: e.stats.replayed,
+	}
+	for _, l := range e.lanes {
+		s.InMemory += l.InMemory()
+		s.LooseRuns += l.RunCount()
 	}
 	if err := e.jobs.lastErr; err != nil {
 		s.LastJobError = err.Error()

@@ -24,6 +24,7 @@ type fire struct {
 	entries []timerlog.Entry
 	queues  map[QueueRef]int // index into the record's queues
 	err     error            // of the last try
+	turn    int              // the lane that fired last
 	bound   int              // bytes of the largest record
 }
 
@@ -54,31 +55,55 @@ func (e *Engine) wakeUp(now int64, more bool) int64 {
 	if more {
 		return now
 	}
-	due, ok, err := e.lane.Next()
-	if err != nil || !ok || e.fire.err != nil {
-		return now + tickMs
+	next := now + tickMs
+	if e.fire.err != nil {
+		return next
 	}
-	return max(due, now)
+	for _, l := range e.lanes {
+		if due, ok, err := l.Next(); err == nil && ok {
+			next = min(next, max(due, now))
+		}
+	}
+	return next
 }
 
-// deliver makes a chunk of due messages visible by one record. It says whether there are more.
+// deliver makes a chunk of due messages visible by one record: of one lane, the lanes take turns. It says whether there
+// are more.
 func (e *Engine) deliver(s *Status) (more bool) {
-	now := e.batch.wall
 	e.fire.err = nil
-	if due, ok, err := e.lane.Next(); err != nil || !ok || due > now {
-		e.fire.err = err
-		return false
+	for range e.lanes {
+		e.fire.turn = (e.fire.turn + 1) % len(e.lanes)
+		due, ok, err := e.lanes[e.fire.turn].Next()
+		if err != nil {
+			e.fire.err = err
+		}
+		switch {
+		case err != nil || !ok || due > e.batch.wall:
+		case s.Fired > 0 || s.Blocked:
+			e.fire.turn = (e.fire.turn + len(e.lanes) - 1) % len(e.lanes) // its turn is the next call
+			return true
+		default:
+			more = e.deliverFrom(e.fire.turn, s)
+		}
 	}
-	d := &e.scratch.deliver
+	return more
+}
+
+func (e *Engine) deliverFrom(lane int, s *Status) (more bool) {
 	if e.room(e.fire.bound, 0) != nil {
 		s.Blocked = true
 		return false
 	}
-	e.fire.entries, more, e.fire.err = e.lane.Take(now, e.opts.FireChunk, e.fire.entries[:0])
+	var err error
+	e.fire.entries, more, err = e.lanes[lane].Take(e.batch.wall, e.opts.FireChunk, e.fire.entries[:0])
+	if err != nil {
+		e.fire.err = err
+	}
 	if len(e.fire.entries) == 0 {
 		return more
 	}
-	e.fillDeliver(d, e.fire.entries)
+	d := &e.scratch.deliver
+	e.fillDeliver(d, uint8(lane), e.fire.entries)
 	pos, _ := e.write(record.KindDeliver, d)
 	e.folded(e.st.Deliver(pos, d, (*index)(e)))
 	if _, err := e.endBatch(); err != nil {
@@ -97,8 +122,8 @@ func deliverBound(items int) int {
 
 // fillDeliver makes the record. A message whose topic is gone is dropped by it; one whose queue is beyond those that the
 // topic has now goes to queue modulo count.
-func (e *Engine) fillDeliver(d *record.Deliver, entries []timerlog.Entry) {
-	d.Lane, d.Frontier = levelLane, e.st.Lanes[levelLane]
+func (e *Engine) fillDeliver(d *record.Deliver, lane uint8, entries []timerlog.Entry) {
+	d.Lane, d.Frontier = lane, e.st.Lanes[lane]
 	d.Queues, d.Items = d.Queues[:0], d.Items[:0]
 	if e.fire.queues == nil {
 		e.fire.queues = map[QueueRef]int{}

@@ -71,7 +71,7 @@ func (e *Engine) locate(h handle.Handle) (Offset, error) {
 	if h.Position >= e.st.Rolled {
 		return h.Position, nil
 	}
-	en, ok, err := e.lane.Find(timerlog.Key{Due: h.Due, ID: h.ID})
+	en, ok, err := e.lanes[h.Lane].Find(timerlog.Key{Due: h.Due, ID: h.ID})
 	if err != nil {
 		return 0, fmt.Errorf("engine: locate message: %w", err)
 	}

@@ -5,44 +5,109 @@ import (
 	"slices"
 
 	"github.com/tidewheel/tidewheel/engine/timerlog"
+	"github.com/tidewheel/tidewheel/engine/timerwheel"
 )
 
-// Flush writes the frozen memtable as one run.
+// Flush writes a frozen memtable to the TimerLog: a loose one as one run, that of a ring as a group for each slot.
 type Flush struct {
-	log    *timerlog.Log
-	source *frozen
-	run    Run
+	table    *table
+	source   *frozen
+	frontier timerlog.Key     // at the start: what is not above it was delivered
+	slots    *timerwheel.View // of a ring: where the older groups of each slot are
+	groups   []timerlog.Ref
+	linked   int
 }
 
 // NewFlush returns the job for the frozen memtable; nil when there is none. Writer.
 func (l *Lane) NewFlush() *Flush {
-	if l.frozen == nil {
+	t := l.frozenTable()
+	if t == nil {
 		return nil
 	}
-	return &Flush{log: l.cfg.Log, source: l.frozen}
+	f := &Flush{table: t, source: t.frozen, frontier: l.cfg.Frontier()}
+	if t.ring != nil {
+		f.slots = t.ring.wheel.View()
+	}
+	return f
 }
 
-// Run writes the run. It may be repeated after an error.
+// Run writes the groups. It may be repeated after an error.
 func (f *Flush) Run() error {
-	f.run = nil
-	if len(f.source.entries) == 0 {
+	f.groups = f.groups[:0]
+	var entries []timerlog.Entry
+	var number int64
+	for _, block := range f.source.blocks {
+		for _, e := range block {
+			if !e.Late() && !f.frontier.Less(e.Key) {
+				continue
+			}
+			if n := f.number(e.Due); n != number {
+				if err := f.write(number, entries); err != nil {
+					return err
+				}
+				number, entries = n, entries[:0]
+			}
+			entries = append(entries, e)
+		}
+	}
+	return f.write(number, entries)
+}
+
+// number is the slot of a due time, always the same for the loose table.
+func (f *Flush) number(due int64) int64 {
+	if f.table.ring == nil {
+		return timerlog.NoSlot
+	}
+	return f.table.ring.wheel.Number(due)
+}
+
+func (f *Flush) write(number int64, entries []timerlog.Entry) error {
+	if len(entries) == 0 {
 		return nil
 	}
-	ref, err := f.log.WriteGroup(timerlog.RingLoose, timerlog.NoSlot, timerlog.Ref{}, f.source.entries)
+	var prev timerlog.Ref
+	if f.slots != nil {
+		if s, ok := f.slots.Slot(number); ok {
+			prev = timerlog.Ref{File: s.Last.File, Offset: s.Last.Offset}
+		}
+	}
+	ref, err := f.table.log.WriteGroup(f.table.kind, number, prev, entries)
 	if err != nil {
 		return fmt.Errorf("timer: flush: %w", err)
 	}
-	f.run = Run{ref}
+	if !timerwheel.CanName(ref.Place()) {
+		return fmt.Errorf("timer: flush: a slot cannot name byte %d of file %d", ref.Offset, ref.File)
+	}
+	f.groups = append(f.groups, ref)
 	return nil
 }
 
-// InstallFlush puts the run in the place of the frozen memtable. Writer.
-func (l *Lane) InstallFlush(f *Flush) {
-	if len(f.run) > 0 {
-		l.runs = append(l.runs, &runSource{log: l.cfg.Log, run: f.run})
+// linkPerInstall is how many groups one InstallFlush links: about half a millisecond.
+const linkPerInstall = 8192
+
+// InstallFlush links the groups, some at a time; it is called until it says done. The memtable leaves with the last: in
+// between an entry may be found twice, and the merge drops the second. Writer.
+func (l *Lane) InstallFlush(f *Flush) (done bool) {
+	t := f.table
+	l.stale, l.begin = true, unknownBegin
+	if t.ring == nil {
+		if len(f.groups) > 0 {
+			t.runs = append(t.runs, &runSource{log: t.log, run: slices.Clone(f.groups)})
+		}
+		t.frozen = nil
+		return true
 	}
-	l.frozen = nil
-	l.stale = true
+	frontier := l.cfg.Frontier()
+	end := min(f.linked+linkPerInstall, len(f.groups))
+	for ; f.linked < end; f.linked++ {
+		t.ring.link(f.groups[f.linked], frontier)
+	}
+	if f.linked < len(f.groups) {
+		return false
+	}
+	f.slots.Release()
+	t.frozen = nil
+	return true
 }
 
 // Compaction merges the loose runs into one. It holds no more entries in memory than a memtable does: its run is a
@@ -55,13 +120,15 @@ type Compaction struct {
 	run     Run
 }
 
-// NewCompaction returns the job when there are more runs than the lane may have; else nil. Writer.
+// NewCompaction returns the job when there are more loose runs than the lane may have; else nil. Writer.
 func (l *Lane) NewCompaction() *Compaction {
-	if len(l.runs) <= l.cfg.Runs {
+	t := l.tables[0]
+	t.runs = pruned(t.runs)
+	if len(t.runs) <= l.cfg.Runs {
 		return nil
 	}
-	c := &Compaction{log: l.cfg.Log, size: l.cfg.Entries}
-	for _, r := range l.runs {
+	c := &Compaction{log: t.log, size: t.capacity}
+	for _, r := range t.runs {
 		c.sources = append(c.sources, r)
 		c.inputs = append(c.inputs, r.again())
 	}
@@ -113,58 +180,54 @@ func (c *Compaction) Run() error {
 
 // InstallCompaction puts the new run in the place of those it read. Writer.
 func (l *Lane) InstallCompaction(c *Compaction) {
-	l.runs = slices.DeleteFunc(l.runs, func(r *runSource) bool { return slices.Contains(c.sources, r) })
-	l.runs = append(l.runs, &runSource{log: l.cfg.Log, run: c.run})
+	t := l.tables[0]
+	t.runs = slices.DeleteFunc(t.runs, func(r *runSource) bool { return slices.Contains(c.sources, r) })
+	t.runs = append(t.runs, &runSource{log: t.log, run: c.run})
 	l.stale = true
 }
 
 // Spill saves for a checkpoint what the memtables hold and no spill has.
 type Spill struct {
-	log    *timerlog.Log
-	tables []spillTable
-	runs   []Run
+	frontier timerlog.Key
+	tables   []spillTable
+	state    State // without the new spills
 }
 
 type spillTable struct {
-	table   *memtable
-	entries []timerlog.Entry
-	whole   bool // the table's older spills go
-	ref     timerlog.Ref
+	log      *timerlog.Log
+	kind     int // index in State.Tables
+	memtable *memtable
+	entries  []timerlog.Entry
+	ref      timerlog.Ref
 }
 
 // NewSpill takes what is to be saved out of the memtables' lists of fresh entries: the spill must be installed before
 // the next one is made. Writer, at the checkpoint's batch boundary.
 func (l *Lane) NewSpill() *Spill {
-	s := &Spill{log: l.cfg.Log}
-	for _, r := range l.runs {
-		if left := r.left(); len(left) > 0 {
-			s.runs = append(s.runs, left)
+	s := &Spill{frontier: l.cfg.Frontier(), state: l.state()}
+	for i, t := range l.tables {
+		memtables := []*memtable{t.active}
+		if t.frozen != nil {
+			memtables = append(memtables, t.frozen.memtable)
 		}
-	}
-	tables := []*memtable{l.active}
-	if l.frozen != nil {
-		tables = append(tables, l.frozen.table)
-	}
-	for _, m := range tables {
-		m.keepFresh()
-		t := spillTable{table: m, entries: m.fresh}
-		if t.whole = m.held+len(m.fresh) > 2*l.cfg.Entries; t.whole {
-			t.entries = m.sorted(nil)
+		for _, m := range memtables {
+			s.tables = append(s.tables, spillTable{log: t.log, kind: i, memtable: m, entries: m.fresh})
+			m.fresh = nil
 		}
-		m.fresh = nil
-		s.tables = append(s.tables, t)
 	}
 	return s
 }
 
-// Run writes the spills. It may be repeated after an error.
-func (s *Spill) Run() (err error) {
+// Run writes the spills, without what was delivered meanwhile, and syncs. It may be repeated after an error.
+func (s *Spill) Run() error {
 	for i := range s.tables {
 		t := &s.tables[i]
-		if len(t.entries) == 0 {
-			continue
+		t.entries = slices.DeleteFunc(t.entries, func(e timerlog.Entry) bool { return !e.Late() && !s.frontier.Less(e.Key) })
+		var err error
+		if t.ref, err = t.log.WriteSpill(t.entries); err != nil {
+			return fmt.Errorf("timer: spill: %w", err)
 		}
-		if t.ref, err = s.log.WriteSpill(t.entries); err != nil {
+		if err := t.log.Sync(); err != nil {
 			return fmt.Errorf("timer: spill: %w", err)
 		}
 	}
@@ -173,33 +236,25 @@ func (s *Spill) Run() (err error) {
 
 // State is what the checkpoint records of the lane, after Run.
 func (s *Spill) State() State {
-	st := State{Runs: s.runs}
-	for _, t := range s.tables {
-		st.Spills = append(st.Spills, t.after()...)
+	st := State{Tables: slices.Clone(s.state.Tables)}
+	for i := range s.tables {
+		t := &s.tables[i]
+		at := &st.Tables[t.kind]
+		if t.ref.Count > 0 {
+			at.Spills = append(slices.Clip(at.Spills), t.ref)
+		}
+		at.Files = t.log.State()
 	}
 	return st
-}
-
-// after lists the table's spills as they are when the checkpoint counts.
-func (t *spillTable) after() []timerlog.Ref {
-	var refs []timerlog.Ref
-	if !t.whole {
-		refs = append(refs, t.table.spills...)
-	}
-	if t.ref.Count > 0 {
-		refs = append(refs, t.ref)
-	}
-	return refs
 }
 
 // InstallSpill tells the memtables what is saved. Writer.
 func (l *Lane) InstallSpill(s *Spill) {
 	for i := range s.tables {
 		t := &s.tables[i]
-		t.table.spills = t.after()
-		t.table.held = 0
-		for _, ref := range t.table.spills {
-			t.table.held += ref.Count
+		if t.ref.Count > 0 {
+			t.memtable.spills = append(t.memtable.spills, t.ref)
+			t.memtable.held += t.ref.Count
 		}
 	}
 }

@@ -2,83 +2,131 @@ package timer
 
 import (
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/tidewheel/tidewheel/engine/schedule"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
+	"github.com/tidewheel/tidewheel/engine/timerwheel"
 )
 
 // Config is what a lane stands on.
 type Config struct {
-	Entries int // capacity of the loose memtable
-	Runs    int // more loose runs than this are compacted
-	Queues  *schedule.Set
-	Log     *timerlog.Log // its family "loose"
-	// Alive asks the fold whether an entry still waits.
-	Alive func(e *timerlog.Entry) (bool, error)
+	Runs   int           // more loose runs than this are compacted
+	Queues *schedule.Set // of the levels' lane; nil: the lane has none
+	Loose  Table
+	// Seconds and Hours are the rings of a lane of arbitrary times; without them everything is loose.
+	Seconds, Hours *Ring
+	NearMs         int64 // what is due this soon goes to seconds, beside what is due before the end of the next full hour
+
+	// Alive asks the fold whether an entry still waits, Frontier how far the lane has delivered.
+	Alive    func(e *timerlog.Entry) (bool, error)
+	Frontier func() timerlog.Key
+}
+
+// Table is the capacity of a memtable, in entries, and the family of files that it is flushed to.
+type Table struct {
+	Entries int
+	Log     *timerlog.Log
+}
+
+// Ring is a table with its TimerWheel.
+type Ring struct {
+	Table
+	Wheel *timerwheel.Wheel
 }
 
 // Lane is the scheduler of the messages of one lane.
 type Lane struct {
 	cfg    Config
-	active *memtable
-	frozen *frozen
-	levels map[int64]*levelSource // by delay
-	runs   []*runSource
+	tables []*table // loose, and seconds and hours if there are rings
+	levels map[int64]*levelSource
 	merge  merge
-	stale  bool           // the merge must look at its sources again
-	entry  timerlog.Entry // the one that Take asks about
+	stale  bool  // the merge must look at its sources again
+	begin  int64 // of the first slot that is not open; unknownBegin: find out
+
+	entry timerlog.Entry // the one that Take asks about
 
 	// Wait runs when a put finds both memtables full: it ends the flush under way. It is set during a replay, where
 	// nobody can be asked to come again; else it is nil, and the caller asks Room before it begins a batch.
 	Wait func() error
 }
 
-// frozen is a full memtable while it is flushed. Its entries do not change.
-type frozen struct {
-	table   *memtable
-	entries []timerlog.Entry // all of them, in order
-	at      int              // the merge's place
-}
-
 // New returns an empty lane.
 func New(cfg Config) *Lane {
-	return &Lane{cfg: cfg, active: &memtable{}, levels: map[int64]*levelSource{}, stale: true}
+	l := &Lane{cfg: cfg, levels: map[int64]*levelSource{}, stale: true, begin: unknownBegin}
+	l.tables = append(l.tables, newTable(timerlog.RingLoose, cfg.Loose.Entries, cfg.Loose.Log))
+	for kind, r := range []*Ring{timerlog.RingSeconds: cfg.Seconds, timerlog.RingHours: cfg.Hours} {
+		if r != nil {
+			t := newTable(uint8(kind), r.Entries, r.Log)
+			start := r.Wheel.Number(cfg.Frontier().Due)
+			t.ring = &ring{wheel: r.Wheel, log: r.Log, opened: start, swept: start, ends: map[int64]int64{}}
+			l.tables = append(l.tables, t)
+		}
+	}
+	return l
 }
 
-// Put takes in a waiting message. delayMs names the schedule queue, whose tail it must not precede; 0 sends it to the
-// loose memtable.
-func (l *Lane) Put(e timerlog.Entry, delayMs int64) error {
+// unknownBegin is before every slot.
+const unknownBegin = math.MinInt64
+
+const hourMs = 3600 * 1000
+
+// Put takes in a waiting message at a moment (ms since 1970). delayMs names the schedule queue, whose tail it must not
+// precede; 0 sends it to the ring that its due time fits, or to the loose memtable.
+func (l *Lane) Put(e timerlog.Entry, delayMs, now int64) error {
 	if delayMs > 0 {
-		q, err := l.cfg.Queues.Ensure(delayMs)
-		if err != nil {
-			return fmt.Errorf("timer: put: %w", err)
-		}
-		if l.levels[delayMs] == nil {
-			l.levels[delayMs] = newLevelSource(q, q.Len())
-			l.stale = true
-		}
-		if src := l.levels[delayMs]; !src.have {
-			l.stale = true
-		}
-		return q.Append(e)
+		return l.putLevel(e, delayMs)
 	}
-	if l.active.n >= l.cfg.Entries {
-		if err := l.freeze(); err != nil {
+	t := l.tableFor(&e, now)
+	if t.active.n >= t.capacity || t.active.held+len(t.active.fresh) > 2*t.capacity+spillSlack {
+		if err := l.freeze(t); err != nil {
 			return err
 		}
 	}
-	l.active.put(e)
-	if len(l.active.fresh) > 2*l.cfg.Entries {
-		l.active.keepFresh()
+	if t.active.put(e) {
+		l.stale = true
 	}
-	l.stale = true
 	return nil
 }
 
-// freeze makes room: the full memtable waits for its flush, an empty one takes its place.
-func (l *Lane) freeze() error {
-	if l.frozen != nil {
+// spillSlack lets a table whose entries come and go be spilled as it is a few times before that makes a run.
+const spillSlack = 64
+
+func (l *Lane) putLevel(e timerlog.Entry, delayMs int64) error {
+	q, err := l.cfg.Queues.Ensure(delayMs)
+	if err != nil {
+		return fmt.Errorf("timer: put: %w", err)
+	}
+	src := l.levels[delayMs]
+	if src == nil {
+		src = newLevelSource(q, q.Len())
+		l.levels[delayMs] = src
+	}
+	if !src.have {
+		l.stale = true // it stands at its end, or is new to the merge
+	}
+	return q.Append(e)
+}
+
+// tableFor chooses the ring by due time: seconds for what is due before the end of the next full hour, hours for the
+// rest, and no ring for what is late or would lie a lap ahead of the frontier.
+func (l *Lane) tableFor(e *timerlog.Entry, now int64) *table {
+	if e.Late() || len(l.tables) == 1 {
+		return l.tables[0]
+	}
+	frontier := l.cfg.Frontier()
+	for _, t := range l.tables[1:] {
+		near := e.Due < (now/hourMs+2)*hourMs || e.Due < now+l.cfg.NearMs
+		if (t.kind != timerlog.RingSeconds || near) && t.ring.fits(e.Due, frontier) {
+			return t
+		}
+	}
+	return l.tables[0]
+}
+
+// freeze makes room: the memtable waits for its flush, an empty one takes its place. One may be frozen at a time.
+func (l *Lane) freeze(t *table) error {
+	if l.frozenTable() != nil {
 		if l.Wait == nil {
 			return nil // one batch may go beyond the capacity; then Room says 0 until the flush is installed
 		}
@@ -86,31 +134,46 @@ func (l *Lane) freeze() error {
 			return err
 		}
 	}
-	l.active.keepFresh()
-	l.frozen = &frozen{table: l.active, entries: l.active.sorted(make([]timerlog.Entry, 0, l.active.n))}
-	l.active = &memtable{}
+	t.frozen = &frozen{memtable: t.active, tableSource: *t.active.all()}
+	t.active = &memtable{}
+	l.stale = true
 	return nil
 }
 
-// Room is how many loose entries can be put before a flush has to end.
+func (l *Lane) frozenTable() *table {
+	for _, t := range l.tables {
+		if t.frozen != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// Room is how many entries can be put, whatever table they go to, before a flush has to end.
 func (l *Lane) Room() int {
-	room := max(l.cfg.Entries-l.active.n, 0)
-	if l.frozen == nil {
-		room += l.cfg.Entries
+	room, spare := math.MaxInt, l.frozenTable() == nil
+	for _, t := range l.tables {
+		n := max(t.capacity-t.active.n, 0)
+		if spare {
+			n += t.capacity
+		}
+		room = min(room, n)
 	}
 	return room
 }
 
-// Gone tells that the message with this key was delivered, cancelled or moved: if it is in the loose memtable its place
-// is free. Other sources find out when they come to it.
+// Gone tells that the message with this key was delivered, cancelled or moved: if it is in a memtable its place is free.
+// Other sources find out when they come to it.
 func (l *Lane) Gone(k timerlog.Key) {
-	if l.active.remove(k) {
-		l.stale = true
+	for _, t := range l.tables {
+		if t.active.remove(k) {
+			l.stale = true
+		}
 	}
 }
 
 // deadPerTake bounds how many dead entries one Take passes, so that a queue of cancelled messages stops nobody.
-const deadPerTake = 16384
+const deadPerTake = 4096
 
 // Take appends to dst the entries that are due at now, smallest first, at most most, and takes them out of their
 // sources: the caller delivers them at once, also those that come with an error, and may then try again. more says that
@@ -121,8 +184,12 @@ func (l *Lane) Take(now int64, most int, dst []timerlog.Entry) (out []timerlog.E
 	}
 	taken, dead := 0, 0
 	for {
-		e, ok := l.merge.first()
-		if !ok || e.Due > now {
+		e, ok, err := l.first(now)
+		if err != nil {
+			return dst, false, err
+		}
+		if !ok {
+			l.sweep()
 			return dst, false, nil
 		}
 		if taken == most || dead == deadPerTake {
@@ -147,16 +214,66 @@ func (l *Lane) Take(now int64, most int, dst []timerlog.Entry) (out []timerlog.E
 	}
 }
 
-// Next is the due time of the first entry. It may be dead: then the caller wakes up for nothing, once.
+// first is the smallest entry that is due, after the slots that begin before it are open.
+func (l *Lane) first(now int64) (e *timerlog.Entry, ok bool, err error) {
+	for {
+		e, ok = l.merge.first()
+		limit := now
+		if ok = ok && e.Due <= now; ok {
+			limit = e.Due
+		}
+		if l.begin > limit {
+			return e, ok, nil
+		}
+		if err := l.openSlots(limit); err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// openSlots opens the next slot of each ring that begins at or before limit.
+func (l *Lane) openSlots(limit int64) error {
+	frontier := l.cfg.Frontier()
+	l.begin = math.MaxInt64
+	for _, t := range l.tables[1:] {
+		sources, err := t.ring.openNext(limit, frontier)
+		if err == nil {
+			err = l.merge.join(sources)
+		}
+		if err != nil {
+			l.begin, l.stale = unknownBegin, true
+			return fmt.Errorf("timer: open slot: %w", err)
+		}
+		l.begin = min(l.begin, t.ring.nextBegin(frontier))
+	}
+	return nil
+}
+
+func (l *Lane) sweep() {
+	frontier := l.cfg.Frontier()
+	for _, t := range l.tables[1:] {
+		t.ring.sweep(frontier)
+	}
+}
+
+// Next is when the lane has to be looked at again: the due time of its first entry, which may be dead, or the begin of a
+// slot that is to be opened.
 func (l *Lane) Next() (due int64, ok bool, err error) {
 	if err := l.refresh(); err != nil {
 		return 0, false, err
 	}
-	e, ok := l.merge.first()
-	if !ok {
-		return 0, false, nil
+	if l.begin == unknownBegin {
+		l.begin = math.MaxInt64
+		frontier := l.cfg.Frontier()
+		for _, t := range l.tables[1:] {
+			l.begin = min(l.begin, t.ring.nextBegin(frontier))
+		}
 	}
-	return e.Due, true, nil
+	due = l.begin
+	if e, ok := l.merge.first(); ok {
+		due = min(due, e.Due)
+	}
+	return due, due != math.MaxInt64, nil
 }
 
 // refresh rebuilds the merge after a source got or lost its head.
@@ -165,104 +282,20 @@ func (l *Lane) refresh() error {
 		return nil
 	}
 	l.merge.reset()
-	l.merge.add(&activeSource{l.active})
-	if l.frozen != nil {
-		l.merge.add(l.frozen)
+	for _, t := range l.tables {
+		t.prune()
+		t.sources(&l.merge)
 	}
-	for q := range l.cfg.Queues.All() {
-		if src := l.levels[q.DelayMs()]; src != nil {
-			l.merge.add(src)
+	if l.cfg.Queues != nil {
+		for q := range l.cfg.Queues.All() {
+			if src := l.levels[q.DelayMs()]; src != nil {
+				l.merge.add(src)
+			}
 		}
-	}
-	l.runs = slices.DeleteFunc(l.runs, func(r *runSource) bool { return len(r.left()) == 0 })
-	for _, r := range l.runs {
-		l.merge.add(r)
 	}
 	if err := l.merge.init(); err != nil {
 		return fmt.Errorf("timer: merge: %w", err)
 	}
 	l.stale = false
 	return nil
-}
-
-// Find returns the entry with this key that is alive, for a caller who knows that there is one.
-func (l *Lane) Find(k timerlog.Key) (timerlog.Entry, bool, error) {
-	if e, ok := l.active.get(k); ok {
-		return e, true, nil
-	}
-	if l.frozen != nil {
-		if i, ok := slices.BinarySearchFunc(l.frozen.entries, k, func(e timerlog.Entry, k timerlog.Key) int { return e.Compare(k) }); ok {
-			e := l.frozen.entries[i]
-			if alive, err := l.cfg.Alive(&e); alive || err != nil {
-				return e, alive, err
-			}
-		}
-	}
-	found := func(s source) (e timerlog.Entry, ok bool, err error) {
-		head, ok, err := s.head()
-		if err != nil || !ok || head.Key != k {
-			return timerlog.Entry{}, false, err
-		}
-		e = *head
-		ok, err = l.cfg.Alive(&e)
-		return e, ok, err
-	}
-	before := timerlog.Key{Due: k.Due, ID: k.ID - 1} // ids begin at 1
-	for q := range l.cfg.Queues.All() {
-		at, err := q.Search(before)
-		if err != nil {
-			return timerlog.Entry{}, false, err
-		}
-		if e, ok, err := found(newLevelSource(q, at)); ok || err != nil {
-			return e, ok, err
-		}
-	}
-	for _, r := range l.runs {
-		for _, ref := range r.left() {
-			if e, ok, err := found(&runSource{log: l.cfg.Log, run: Run{ref}, after: before}); ok || err != nil {
-				return e, ok, err
-			}
-		}
-	}
-	return timerlog.Entry{}, false, nil
-}
-
-// Each calls fn for every entry that is alive, in order, each once. It reads all sources from their beginning and leaves
-// the lane as it was; it is for checks.
-func (l *Lane) Each(fn func(e *timerlog.Entry) error) error {
-	var m merge
-	m.add(&sliceSource{entries: l.active.sorted(nil)})
-	if l.frozen != nil {
-		m.add(&sliceSource{entries: l.frozen.entries})
-	}
-	for q := range l.cfg.Queues.All() {
-		m.add(newLevelSource(q, q.First()))
-	}
-	for _, r := range l.runs {
-		m.add(&runSource{log: l.cfg.Log, run: r.run})
-	}
-	if err := m.init(); err != nil {
-		return err
-	}
-	var last timerlog.Key
-	for {
-		e, ok := m.first()
-		if !ok {
-			return nil
-		}
-		entry := *e
-		if err := m.advance(); err != nil {
-			return err
-		}
-		alive, err := l.cfg.Alive(&entry)
-		if err != nil {
-			return err
-		}
-		if alive && entry.Key != last {
-			last = entry.Key
-			if err := fn(&entry); err != nil {
-				return err
-			}
-		}
-	}
 }

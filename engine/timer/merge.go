@@ -47,6 +47,21 @@ func (m *merge) init() error {
 	return nil
 }
 
+// join adds sources to a merge that runs.
+func (m *merge) join(sources []*runSource) error {
+	for _, s := range sources {
+		e, ok, err := s.head()
+		if err != nil {
+			return err
+		}
+		if ok {
+			m.nodes = append(m.nodes, node{entry: *e, src: s})
+			m.up(len(m.nodes) - 1)
+		}
+	}
+	return nil
+}
+
 func (m *merge) first() (*timerlog.Entry, bool) {
 	if len(m.nodes) == 0 {
 		return nil, false
@@ -57,11 +72,24 @@ func (m *merge) first() (*timerlog.Entry, bool) {
 // advance moves the source of the first entry on. After an error the entry is still the first, and the next advance
 // goes on from there.
 func (m *merge) advance() error {
-	n := &m.nodes[0]
-	if !n.moved {
+	m.step()
+	return m.settle()
+}
+
+// step is the half of advance that cannot fail; settle must follow before first.
+func (m *merge) step() {
+	if n := &m.nodes[0]; !n.moved {
 		n.src.next()
 		n.moved = true
 	}
+}
+
+// settle looks at the new head of a source that was moved.
+func (m *merge) settle() error {
+	if len(m.nodes) == 0 || !m.nodes[0].moved {
+		return nil
+	}
+	n := &m.nodes[0]
 	e, ok, err := n.src.head()
 	if err != nil {
 		return err
@@ -75,6 +103,17 @@ func (m *merge) advance() error {
 	}
 	m.down(0)
 	return nil
+}
+
+func (m *merge) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !m.nodes[i].entry.Key.Less(m.nodes[parent].entry.Key) {
+			return
+		}
+		m.nodes[i], m.nodes[parent] = m.nodes[parent], m.nodes[i]
+		i = parent
+	}
 }
 
 func (m *merge) down(i int) {
@@ -91,46 +130,6 @@ func (m *merge) down(i int) {
 		m.nodes[i], m.nodes[least] = m.nodes[least], m.nodes[i]
 		i = least
 	}
-}
-
-// activeSource is the active memtable: what is taken leaves it.
-type activeSource struct{ table *memtable }
-
-func (s *activeSource) head() (*timerlog.Entry, bool, error) {
-	if s.table.n == 0 {
-		return nil, false, nil
-	}
-	return &s.table.blocks[0][0], true, nil
-}
-
-func (s *activeSource) next() {
-	s.table.remove(s.table.blocks[0][0].Key)
-}
-
-func (f *frozen) head() (*timerlog.Entry, bool, error) {
-	if f.at == len(f.entries) {
-		return nil, false, nil
-	}
-	return &f.entries[f.at], true, nil
-}
-
-func (f *frozen) next() {
-	f.at++
-}
-
-type sliceSource struct {
-	entries []timerlog.Entry
-}
-
-func (s *sliceSource) head() (*timerlog.Entry, bool, error) {
-	if len(s.entries) == 0 {
-		return nil, false, nil
-	}
-	return &s.entries[0], true, nil
-}
-
-func (s *sliceSource) next() {
-	s.entries = s.entries[1:]
 }
 
 // levelSource reads a schedule queue. It may reach the end and go on when more was appended.
@@ -216,3 +215,23 @@ func (s *runSource) head() (*timerlog.Entry, bool, error) {
 func (s *runSource) next() {
 	s.have = false
 }
+
+// levelScan reads a schedule queue from a key on.
+type levelScan struct {
+	queue *schedule.Queue
+	after timerlog.Key
+	src   *levelSource
+}
+
+func (s *levelScan) head() (*timerlog.Entry, bool, error) {
+	if s.src == nil {
+		at, err := s.queue.Search(s.after)
+		if err != nil {
+			return nil, false, err
+		}
+		s.src = newLevelSource(s.queue, at)
+	}
+	return s.src.head()
+}
+
+func (s *levelScan) next() { s.src.next() }

@@ -1,0 +1,121 @@
+package timer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+	"github.com/tidewheel/tidewheel/engine/timerwheel"
+)
+
+// ring is a TimerWheel with the groups that its slots name.
+type ring struct {
+	wheel *timerwheel.Wheel
+	log   *timerlog.Log
+
+	// Slots below opened have all their groups in the merge, or behind it. The merge opens a slot when it comes to its
+	// begin, so that after a long stop no more sources are open than one hour and one second have.
+	opened int64
+	open   []*runSource
+	swept  int64 // slots below are cleared
+
+	// ends says for each file the greatest slot that one of its groups belongs to: the file is needed until the frontier
+	// has passed it.
+	ends map[int64]int64
+}
+
+// fits says whether two laps stay apart: the slot of a due time is less than a lap ahead of the frontier's.
+func (r *ring) fits(due int64, frontier timerlog.Key) bool {
+	return r.wheel.Number(due)-r.wheel.Number(frontier.Due) < int64(r.wheel.Slots())
+}
+
+// span is the slots that can hold living entries, [from, to).
+func (r *ring) span(frontier timerlog.Key) (from, to int64) {
+	from = r.wheel.Number(frontier.Due)
+	return from, from + int64(r.wheel.Slots())
+}
+
+// nextBegin is the first due time of the first occupied slot that is not open, math.MaxInt64 if there is none.
+func (r *ring) nextBegin(frontier timerlog.Key) int64 {
+	from, to := r.span(frontier)
+	s, ok := r.wheel.Next(max(from, r.opened), to)
+	if !ok {
+		return math.MaxInt64
+	}
+	return r.wheel.Begin(s.Time)
+}
+
+// openNext opens the first occupied slot that is not open, if it begins at or before limit, and returns its sources.
+func (r *ring) openNext(limit int64, frontier timerlog.Key) ([]*runSource, error) {
+	from, to := r.span(frontier)
+	s, ok := r.wheel.Next(max(from, r.opened), to)
+	if !ok || r.wheel.Begin(s.Time) > limit {
+		return nil, nil
+	}
+	groups, err := r.chain(s)
+	if err != nil {
+		return nil, err
+	}
+	sources := make([]*runSource, 0, len(groups))
+	for _, ref := range groups {
+		sources = append(sources, &runSource{log: r.log, run: Run{ref}, after: frontier})
+	}
+	r.opened = s.Time + 1
+	r.open = append(r.open, sources...)
+	return sources, nil
+}
+
+// chain lists the groups of a slot, newest first.
+func (r *ring) chain(s timerwheel.Slot) ([]timerlog.Ref, error) {
+	var groups []timerlog.Ref
+	for at := s.Last; ; {
+		ref, prev, err := r.log.Lookup(at)
+		if err != nil {
+			return nil, fmt.Errorf("timer: slot %d: %w", s.Time, err)
+		}
+		if ref.Slot != s.Time {
+			return nil, fmt.Errorf("timer: slot %d: group of slot %d at byte %d of file %d", s.Time, ref.Slot, at.Offset, at.File)
+		}
+		groups = append(groups, ref)
+		if at == s.First || prev == timerlog.NoPlace {
+			return groups, nil
+		}
+		at = prev
+	}
+}
+
+// link adds a group to its slot. What the frontier has passed is left out: all its entries are dead, and the index may
+// belong to the next lap.
+func (r *ring) link(ref timerlog.Ref, frontier timerlog.Key) {
+	if ref.Slot < r.wheel.Number(frontier.Due) {
+		return
+	}
+	s, ok := r.wheel.Slot(ref.Slot)
+	if !ok {
+		s = timerwheel.Slot{Time: ref.Slot, First: ref.Place()}
+	}
+	s.Last = ref.Place()
+	s.Count += uint32(ref.Count)
+	r.wheel.Set(s)
+	r.ends[ref.File] = max(r.ends[ref.File], ref.Slot)
+	if ref.Slot < r.opened {
+		r.open = append(r.open, &runSource{log: r.log, run: Run{ref}, after: frontier})
+	}
+}
+
+// sweep clears slots that the frontier has passed, a few at a time.
+func (r *ring) sweep(frontier timerlog.Key) {
+	const most = 256
+	r.swept = r.wheel.ClearBefore(r.swept, r.wheel.Number(frontier.Due), most)
+}
+
+// needs lists the files that hold groups at or above the frontier.
+func (r *ring) needs(frontier timerlog.Key) map[int64]int64 {
+	now := r.wheel.Number(frontier.Due)
+	for file, end := range r.ends {
+		if end < now {
+			delete(r.ends, file)
+		}
+	}
+	return r.ends
+}

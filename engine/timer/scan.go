@@ -1,0 +1,183 @@
+package timer
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+	"github.com/tidewheel/tidewheel/engine/timerwheel"
+)
+
+// Scan reads the entries of a lane in order, from a key on, beside the writer: NewScan takes a picture of the sources,
+// which Next then reads on any goroutine. Entries may be dead: the caller asks the fold about them. After Next has returned
+// ok = false, or an error, the writer calls Close.
+//
+// An error of kind fs.ErrNotExist or timerlog's says that files were deleted meanwhile: make a new Scan.
+type Scan struct {
+	merge merge
+	views []*timerwheel.View
+	limit timerlog.Key // of the picture: memtables were copied up to here
+	last  timerlog.Key
+	began bool
+}
+
+// NewScan takes a picture of what lies above a key. Of each memtable at most most entries are copied; where one has more,
+// the scan ends at the last one copied. Writer.
+func (l *Lane) NewScan(after timerlog.Key, most int) *Scan {
+	s := &Scan{limit: timerlog.Key{Due: math.MaxInt64, ID: math.MaxUint64}}
+	for _, t := range l.tables {
+		s.copyTable(t.active, after, most)
+		if t.frozen != nil {
+			s.merge.add(t.frozen.memtable.seek(after))
+		}
+		for _, r := range t.runs {
+			s.merge.add(&runSource{log: t.log, run: r.run, after: after})
+		}
+		if t.ring != nil {
+			v := t.ring.wheel.View()
+			s.views = append(s.views, v)
+			from, to := t.ring.span(l.cfg.Frontier())
+			from = max(from, t.ring.wheel.Number(after.Due))
+			s.merge.add(&ringSource{ring: t.ring, view: v, from: from, to: to, after: after})
+		}
+	}
+	if l.cfg.Queues != nil {
+		for q := range l.cfg.Queues.All() {
+			s.merge.add(&levelScan{queue: q, after: after})
+		}
+	}
+	return s
+}
+
+func (s *Scan) copyTable(m *memtable, after timerlog.Key, most int) {
+	src := m.seek(after)
+	c := &tableSource{blocks: [][]timerlog.Entry{nil}}
+	for {
+		e, ok, _ := src.head()
+		if !ok {
+			break
+		}
+		if len(c.blocks[0]) == most {
+			if last := c.blocks[0][most-1].Key; last.Less(s.limit) {
+				s.limit = last
+			}
+			break
+		}
+		c.blocks[0] = append(c.blocks[0], *e)
+		src.next()
+	}
+	s.merge.add(c)
+}
+
+// Next returns the next entry; ok is false at the end of the picture.
+func (s *Scan) Next() (e timerlog.Entry, ok bool, err error) {
+	if !s.began {
+		if err := s.merge.init(); err != nil {
+			return e, false, fmt.Errorf("timer: scan: %w", err)
+		}
+		s.began = true
+	}
+	for {
+		head, ok := s.merge.first()
+		if !ok || s.limit.Less(head.Key) {
+			return timerlog.Entry{}, false, nil
+		}
+		e = *head
+		if err := s.merge.advance(); err != nil {
+			return e, false, fmt.Errorf("timer: scan: %w", err)
+		}
+		return e, true, nil
+	}
+}
+
+// Limited says that the scan ended before the lane did: the next one goes on behind the key.
+func (s *Scan) Limited() (timerlog.Key, bool) { return s.limit, s.limit.Due != math.MaxInt64 }
+
+// Close gives the picture back. Writer.
+func (s *Scan) Close() {
+	for _, v := range s.views {
+		v.Release()
+	}
+	s.views = nil
+}
+
+// Find returns the entry with this key that is alive, for a caller who knows that there is one. Writer.
+func (l *Lane) Find(k timerlog.Key) (e timerlog.Entry, ok bool, err error) {
+	s := l.NewScan(timerlog.Key{Due: k.Due, ID: k.ID - 1}, 2) // ids begin at 1
+	defer s.Close()
+	for {
+		if e, ok, err = s.Next(); err != nil || !ok || e.Key != k {
+			return timerlog.Entry{}, false, err
+		}
+		if alive, err := l.cfg.Alive(&e); alive || err != nil {
+			return e, alive, err
+		}
+	}
+}
+
+// Each calls fn for every entry that is alive, in order, each once. It is for checks. Writer.
+func (l *Lane) Each(fn func(e *timerlog.Entry) error) error {
+	s := l.NewScan(timerlog.Key{Due: math.MinInt64}, math.MaxInt)
+	defer s.Close()
+	var last timerlog.Key
+	for {
+		e, ok, err := s.Next()
+		if err != nil || !ok {
+			return err
+		}
+		alive, err := l.cfg.Alive(&e)
+		if err != nil {
+			return err
+		}
+		if alive && e.Key != last {
+			last = e.Key
+			if err := fn(&e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ringSource reads the slots of a ring one after the other.
+type ringSource struct {
+	ring     *ring
+	view     *timerwheel.View
+	from, to int64
+	after    timerlog.Key
+	slots    []timerwheel.Slot
+	groups   merge
+}
+
+// slotsAhead is how many slots are looked up at once.
+const slotsAhead = 1 << 20
+
+func (s *ringSource) head() (*timerlog.Entry, bool, error) {
+	if err := s.groups.settle(); err != nil {
+		return nil, false, err
+	}
+	for {
+		if e, ok := s.groups.first(); ok {
+			return e, true, nil
+		}
+		if len(s.slots) == 0 {
+			if s.slots = s.view.From(s.from, s.to, slotsAhead); len(s.slots) == 0 {
+				return nil, false, nil
+			}
+			s.from = s.slots[len(s.slots)-1].Time + 1
+		}
+		groups, err := s.ring.chain(s.slots[0])
+		if err != nil {
+			return nil, false, err
+		}
+		s.groups.reset()
+		for _, ref := range groups {
+			s.groups.add(&runSource{log: s.ring.log, run: Run{ref}, after: s.after})
+		}
+		if err := s.groups.init(); err != nil {
+			return nil, false, err
+		}
+		s.slots = s.slots[1:]
+	}
+}
+
+func (s *ringSource) next() { s.groups.step() }
