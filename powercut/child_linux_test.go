@@ -167,13 +167,13 @@ func options() engine.Options {
 	}
 }
 
-// openDir is the production file system at dir.
-func openDir(dir string) (vfs.FS, error) {
+// openDir is the production file system at dir. A store that leaves a file open keeps the disk from being unmounted.
+func openDir(dir string) (fsys vfs.FS, close func() error, err error) {
 	root, err := fsadapter.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return fsadapter.New(root), nil
+	return fsadapter.New(root), root.(io.Closer).Close, nil
 }
 
 // syncless is a file system on which nothing can be made durable and everything says it was: it hides every capability,

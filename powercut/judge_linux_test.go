@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/tidewheel/tidewheel/engine"
-	"golang.org/x/sys/unix"
 )
 
 // verdict is what a judge says of an image.
@@ -89,15 +88,20 @@ func judge(j job) (v verdict) {
 		return v
 	}
 	defer func() {
-		if err := unix.Unmount(j.Dir, 0); err != nil {
-			v.bad("unmount: %v", err)
+		if err := unmount(j.Dir); err != nil && len(v.Problems) == 0 {
+			v.bad("%v", err) // a store that could not be opened may not be closed either
 		}
 	}()
-	fsys, err := openDir(filepath.Join(j.Dir, "data"))
+	fsys, closeDir, err := openDir(filepath.Join(j.Dir, "data"))
 	if err != nil {
 		v.bad("%v", err)
 		return v
 	}
+	defer func() {
+		if err := closeDir(); err != nil {
+			v.bad("%v", err)
+		}
+	}()
 	c := clock{rec.wall}
 	store, err := engine.OpenSolo(env(fsys, &c), ".", options())
 	if err != nil {

@@ -175,3 +175,11 @@ func mount(f fileSystem, path, dir string, format bool) error {
 	}
 	return nil
 }
+
+// unmount takes the disk from dir and fails while a file on it is open.
+func unmount(dir string) error {
+	if err := unix.Unmount(dir, 0); err != nil {
+		return fmt.Errorf("unmount: %w", err)
+	}
+	return nil
+}

@@ -109,7 +109,7 @@ func write(j job, in *bufio.Reader, out *json.Encoder) error {
 	if err := w.tell(note{Ready: true}); err != nil {
 		return err
 	}
-	fsys, err := openDir(data)
+	fsys, closeDir, err := openDir(data)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,10 @@ func write(j job, in *bufio.Reader, out *json.Encoder) error {
 	if err := w.tell(note{Done: true, Stats: &w.did}); err != nil {
 		return err
 	}
-	return unix.Unmount(j.Dir, 0)
+	if err := closeDir(); err != nil {
+		return err
+	}
+	return unmount(j.Dir)
 }
 
 // step moves the clock, stores, delivers, reads, and now and then cancels and commits offsets.
