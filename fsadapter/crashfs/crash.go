@@ -7,7 +7,7 @@ import (
 )
 
 // Crash cuts the power of f and returns what a new process finds: the disk, and of what was not synced as much as p
-// says, drawn from r. f and every File of it answer ErrCrashed from then on. Locks are gone; hook, CrashAt and trace
+// says, drawn from r. f and every File of it answer ErrCrashed from then on. Locks are gone; hooks, CrashAt and trace
 // are not inherited; quota and bad sectors are. f may be off already (see CrashAt), but then not by Crash or Kill.
 func (f *FS) Crash(r *rand.Rand, p Policy) *FS {
 	f.mu.Lock()
@@ -20,6 +20,11 @@ func (f *FS) Crash(r *rand.Rand, p Policy) *FS {
 func (f *FS) Snapshot(r *rand.Rand, p Policy) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.snapshot(r, p)
+}
+
+// snapshot is Snapshot with mu held.
+func (f *FS) snapshot(r *rand.Rand, p Policy) *FS {
 	n := f.afterCrash(r, p)
 	f.own = new(owner)
 	return n

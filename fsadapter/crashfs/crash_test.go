@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -415,6 +416,54 @@ func TestCrashAtEveryChange(t *testing.T) {
 	}
 }
 
+// What SetWatch offers before each change is what CrashAt makes, and the run goes on undisturbed.
+func TestWatchSeesWhatCrashAtMakes(t *testing.T) {
+	p := crashfs.Policy{KeepPct: 50, MetaPct: 50}
+	work := func(f *crashfs.FS) error {
+		h, err := f.OpenFile("log", os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		for i := range 20 {
+			if _, err := h.WriteAt([]byte(strings.Repeat(fmt.Sprint(i), 400)), int64(i*700)); err != nil {
+				return err
+			}
+			if i%3 == 0 {
+				err = h.Sync()
+			} else if i%5 == 0 {
+				err = f.SyncDir(".")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	watched := crashfs.New(crashfs.Options{})
+	var seen []map[string]string
+	watched.SetWatch(func(op crashfs.Op, crash func(*rand.Rand, crashfs.Policy) *crashfs.FS) {
+		if op.N != int64(len(seen))+1 {
+			t.Errorf("%v is change %d", op, len(seen)+1)
+		}
+		seen = append(seen, tree(t, crash(rng(uint64(op.N)), p)))
+		crash(rng(0), p)
+	})
+	must(t, work(watched))
+	if watched.Ops() != int64(len(seen)) || len(seen) != 30 {
+		t.Errorf("%d changes, %d seen", watched.Ops(), len(seen))
+	}
+	for i, want := range seen {
+		f := crashfs.New(crashfs.Options{})
+		f.CrashAt(int64(i) + 1)
+		wantKind(t, work(f), crashfs.ErrCrashed)
+		wantTree(t, f.Crash(rng(uint64(i)+1), p), want)
+	}
+	whole := crashfs.New(crashfs.Options{})
+	must(t, work(whole))
+	wantTree(t, watched, tree(t, whole))
+	wantTree(t, watched.Crash(rng(7), p), tree(t, whole.Crash(rng(7), p)))
+}
+
 func TestKillKeepsAllAndStillPending(t *testing.T) {
 	f := crashfs.New(crashfs.Options{})
 	put(t, f, "d/a", "old")
@@ -503,4 +552,33 @@ func TestHammerLives(t *testing.T) {
 	}
 	wg.Wait()
 	wantFile(t, f, "log", strings.Repeat("x", 10_000))
+}
+
+// The life that goes on after a Snapshot changes nothing in it, also where both started from the same chunks.
+func TestSnapshotStaysAsItWas(t *testing.T) {
+	f := crashfs.New(crashfs.Options{})
+	put(t, f, "log", strings.Repeat("x", 10_000))
+	h := open(t, f, "log")
+	snapshot := f.Snapshot(rng(1), nothing)
+	write(t, h, "changed", 5000)
+	must(t, h.Sync())
+	wantFile(t, snapshot, "log", strings.Repeat("x", 10_000))
+}
+
+// Of one state, a seed makes one outcome, and seeds make many.
+func TestSeedDecides(t *testing.T) {
+	f := crashfs.New(crashfs.Options{})
+	put(t, f, "log", strings.Repeat("o", 16<<10))
+	write(t, open(t, f, "log"), strings.Repeat("n", 16<<10), 0)
+	outcomes := map[string]bool{}
+	for seed := range uint64(20) {
+		p := crashfs.Policy{KeepPct: 50}
+		once, err := read(f.Snapshot(rng(seed), p), "log")
+		must(t, err)
+		wantFile(t, f.Snapshot(rng(seed), p), "log", once)
+		outcomes[once] = true
+	}
+	if len(outcomes) != 20 {
+		t.Errorf("20 seeds make %d outcomes", len(outcomes))
+	}
 }

@@ -36,8 +36,8 @@
 //
 // # What else it can do
 //
-// CrashAt stops the machine before the n-th change, so that a loop over n visits every state. SetInject calls a function
-// before each operation, which may fail it or cut a write short. SetQuota makes the disk full. SetBad makes sectors
+// CrashAt stops the machine before the n-th change, so that a loop over n visits every state; SetWatch visits them all
+// in one run. SetInject calls a function before each operation, which may fail it or cut a write short. SetQuota makes the disk full. SetBad makes sectors
 // unreadable. Rot, SwapSectors, Forget, Cut and Vanish damage files as disks and operators do. Durable shows what the
 // disk has of a file, Trace the last operations.
 //
@@ -45,6 +45,5 @@
 //
 // Files lie in chunks of 4 KiB that are shared between the lives of a file system and copied on the first write. Holes and
 // preallocated space take no memory. A write costs the bytes written, a Sync the bytes pending, a Crash the number of
-// files and the bytes pending; none depends on the size of a file. The package comment of fsadapter/vfstest lists the
-// guarantees that hold here too.
+// files and the bytes pending; none depends on the size of a file.
 package crashfs

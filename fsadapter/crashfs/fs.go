@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path"
 	"slices"
@@ -39,6 +40,7 @@ type FS struct {
 	ops       int64
 	crashAt   int64
 	inject    func(Op) error
+	watch     func(Op, func(*rand.Rand, Policy) *FS)
 	trace     []Op
 	traceNext int
 }
@@ -89,6 +91,15 @@ func (f *FS) SetInject(fn func(Op) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inject = fn
+}
+
+// SetWatch sets the function that is called before each change that will be tried, nil for none. By crash it can have
+// what Snapshot would return at that moment, as often as it likes: one run visits every state that CrashAt would
+// need a run each for. It may use what crash returns, but must not call the FS it is called by.
+func (f *FS) SetWatch(fn func(op Op, crash func(r *rand.Rand, p Policy) *FS)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watch = fn
 }
 
 // SetQuota changes the size of the disk, 0 for no limit. A quota below what is used takes nothing away.

@@ -90,7 +90,8 @@ func (f *FS) step(o Op) error {
 	if f.off {
 		return ErrCrashed
 	}
-	if changes := o.Changes(); changes {
+	changes := o.Changes()
+	if changes {
 		if f.crashAt > 0 && f.ops+1 >= f.crashAt {
 			f.off = true
 			return ErrCrashed
@@ -98,6 +99,9 @@ func (f *FS) step(o Op) error {
 		f.ops++
 	}
 	o.N = f.ops
+	if changes && f.watch != nil {
+		f.watch(o, f.snapshot)
+	}
 	if f.inject != nil {
 		o.Err = f.inject(o)
 	}

@@ -6,17 +6,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
-// parallel runs fn in n goroutines and waits for them.
+// parallel runs fn in n goroutines, which start as close together as can be, and waits for them.
 func parallel(n int, fn func(i int)) {
 	var wg sync.WaitGroup
+	var ready atomic.Int32
 	for i := range n {
-		wg.Go(func() { fn(i) })
+		wg.Go(func() {
+			for ready.Add(1); int(ready.Load()) < n; {
+				runtime.Gosched()
+			}
+			fn(i)
+		})
 	}
 	wg.Wait()
 }
