@@ -49,8 +49,10 @@ func prefix(cmds []Command, most int) (n, bytes, waiting int) {
 		size, waits := bound(cmds[n]), 0
 		switch c := cmds[n].(type) {
 		case *Put:
-			waits = min(max(c.Level, 0), 1)
-		case *Move:
+			if c.Level != 0 || c.DueMs != 0 || c.DelayMs != 0 {
+				waits = 1
+			}
+		case *Move, *Undo:
 			waits = 1
 		}
 		if n > 0 && (bytes+size > batchBytes || waiting+waits > most) {
@@ -72,6 +74,8 @@ func bound(c Command) int {
 			return fixed + size
 		}
 	case *Move:
+		return fixed + recordOverhead + message.HeadSize + len(c.Record.payload)
+	case *Undo:
 		return fixed + recordOverhead + message.HeadSize + len(c.Record.payload)
 	case *MarkHole:
 		return fixed + len(c.Reason)
@@ -96,6 +100,8 @@ func (e *Engine) decide(c Command) Answer {
 		a, err = e.cancel(c)
 	case *Move:
 		a, err = e.move(c)
+	case *Undo:
+		a, err = e.undo(c)
 	case *CommitOffset:
 		a, err = e.commitOffset(c)
 	case *DefineTopic:
@@ -117,12 +123,9 @@ func (e *Engine) decide(c Command) Answer {
 
 // put stores a message.
 func (e *Engine) put(p *Put) (Answer, error) {
-	delay, level, clamped, err := e.levels.Delay(p.Level)
+	when, err := e.whenDue(p)
 	if err != nil {
-		return Answer{}, fmt.Errorf("%w: %w", ErrLevel, err)
-	}
-	if limit := e.levelLimit(); delay >= limit {
-		return Answer{}, fmt.Errorf("%w: level %d is %d ms, allowed is less than %d ms (RollAfter less its margin)", ErrLevel, p.Level, delay, limit)
+		return Answer{}, err
 	}
 	if err := e.takesPuts(); err != nil {
 		return Answer{}, err
@@ -140,15 +143,73 @@ func (e *Engine) put(p *Put) (Answer, error) {
 	if m.BornMs == 0 {
 		m.BornMs = e.batch.wall
 	}
-	if delay == 0 {
-		return e.putVisible(m, t.Queues[queue].Next), nil
+	m.Level = uint8(when.level)
+	var a Answer
+	switch {
+	case when.due <= e.batch.wall:
+		m.Level = 0
+		a = e.putVisible(m, t.Queues[queue].Next)
+	case when.delay > 0:
+		a = e.putLevel(m, when.due, when.delay)
+	default:
+		a = e.putTimed(m, when.due)
 	}
-	a := e.putWaiting(m, saturate(e.batch.wall, delay), delay, uint8(level))
-	a.Level, a.Clamped = level, clamped
+	a.Level, a.Clamped = when.level, when.clamped
 	return a, nil
 }
 
-// levelLimit is the delay from which on a level would have to be rolled: it belongs to arbitrary times.
+// when is the time of a put.
+type when struct {
+	due     int64 // ms since 1970
+	delay   int64 // of a level that has a schedule queue, else 0
+	level   int
+	clamped bool
+}
+
+// whenDue works out when a message is due. A delay becomes a time here; from then on only the wall clock decides.
+func (e *Engine) whenDue(p *Put) (when, error) {
+	set := 0
+	for _, v := range []int64{int64(p.Level), p.DueMs, p.DelayMs} {
+		if v != 0 {
+			set++
+		}
+	}
+	if set > 1 {
+		return when{}, fmt.Errorf("%w: of level %d, due %d and delay %d ms only one may be set", ErrDue, p.Level, p.DueMs, p.DelayMs)
+	}
+	if p.Level != 0 {
+		delay, level, clamped, err := e.levels.Delay(p.Level)
+		if err != nil {
+			return when{}, fmt.Errorf("%w: %w", ErrLevel, err)
+		}
+		w := when{due: saturate(e.batch.wall, delay), delay: delay, level: level, clamped: clamped}
+		if delay >= e.levelLimit() {
+			w.delay = 0 // it would have to be rolled, which is for messages with a time of their own
+		}
+		return w, nil
+	}
+	due := p.DueMs
+	if p.DelayMs != 0 {
+		if p.DelayMs < 0 {
+			return when{}, fmt.Errorf("%w: delay of %d ms, allowed is 0 to %d", ErrDue, p.DelayMs, e.opts.MaxDelay.Milliseconds())
+		}
+		due = saturate(e.batch.wall, p.DelayMs)
+	}
+	return when{due: due}, e.checkDue(due)
+}
+
+// checkDue refuses a due time that no message can have.
+func (e *Engine) checkDue(due int64) error {
+	if due < 0 || due > maxDueMs {
+		return fmt.Errorf("%w: %d ms since 1970, allowed is 0 to %d (year 9999)", ErrDue, due, int64(maxDueMs))
+	}
+	if ahead, limit := due-e.batch.wall, e.opts.MaxDelay.Milliseconds(); ahead > limit {
+		return fmt.Errorf("%w: %d ms ahead, the limit is %d ms (MaxDelay %v)", ErrDelay, ahead, limit, e.opts.MaxDelay)
+	}
+	return nil
+}
+
+// levelLimit is the delay from which on a level's messages would have to be rolled while they wait.
 func (e *Engine) levelLimit() int64 {
 	roll := e.opts.RollAfter.Milliseconds()
 	return roll - min(roll/3, 24*60*60*1000)
@@ -201,20 +262,31 @@ func (e *Engine) writeMessage(m *message.Message) (Offset, int32) {
 }
 
 // backMs is how far before the tail of its schedule queue a message may fall due (the clock stepped back a little) to be
-// raised to the tail. More goes the timed way.
+// raised to the tail. More leaves the queue for the loose messages of the lane.
 const backMs = 1000
 
-// putWaiting stores a message that is due later, through the schedule queue of its delay, or loose (delay 0).
-func (e *Engine) putWaiting(m *message.Message, due, delay int64, level uint8) Answer {
-	m.ID, m.DueMs, m.DelayMs, m.Level, m.Lane = e.st.NextID, due, delay, level, levelLane
-	if tail, ok := e.st.Levels[delay]; ok && delay > 0 && due < tail {
+// putLevel stores a message that is due later, through the schedule queue of its delay.
+func (e *Engine) putLevel(m *message.Message, due, delay int64) Answer {
+	m.DelayMs, m.Lane = delay, levelLane
+	if tail, ok := e.st.Levels[delay]; ok && due < tail {
 		if tail-due > backMs {
 			m.DelayMs = 0
 		} else {
-			m.DueMs = tail
+			due = tail
 		}
 	}
-	if !e.st.Lanes[levelLane].Less(timerlog.Key{Due: m.DueMs, ID: m.ID}) {
+	return e.putWaiting(m, due)
+}
+
+// putTimed stores a message with a due time of its own.
+func (e *Engine) putTimed(m *message.Message, due int64) Answer {
+	m.DelayMs, m.Lane = 0, e.laneOf(m.Topic)
+	return e.putWaiting(m, due)
+}
+
+func (e *Engine) putWaiting(m *message.Message, due int64) Answer {
+	m.ID, m.DueMs = e.st.NextID, due
+	if !e.st.Lanes[m.Lane].Less(timerlog.Key{Due: m.DueMs, ID: m.ID}) {
 		m.Flags |= message.Late
 	}
 	pos, size := e.writeMessage(m)

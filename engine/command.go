@@ -12,7 +12,7 @@ type Offset = commitlog.Offset
 // AnyQueue lets the writer choose: round robin.
 const AnyQueue = -1
 
-// Command is one thing to do, given to Append: *Put, *Cancel, *Move, *CommitOffset, *DefineTopic, *DeleteTopic,
+// Command is one thing to do, given to Append: *Put, *Cancel, *Move, *Undo, *CommitOffset, *DefineTopic, *DeleteTopic,
 // *DefineGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
 type Command interface{ command() }
 
@@ -20,9 +20,13 @@ type Command interface{ command() }
 type Put struct {
 	Topic string
 	Queue int // AnyQueue, or 0 and up to the topic's last
-	// Level is the delay level: 0 none, 1 the table's first; above the last it counts as the last and the answer says
-	// so; negative is an error.
-	Level int
+	// At most one of the three is set; none: the message is visible at once.
+	//
+	// Level is the delay level: 1 the table's first; above the last it counts as the last and the answer says so;
+	// negative is an error. DueMs is a time, ms since 1970; one that is past counts as now. DelayMs is a delay in ms from
+	// the moment of storing. Both may lie at most Options.MaxDelay ahead.
+	Level          int
+	DueMs, DelayMs int64
 
 	Key, Tag   []byte // at most 127 bytes each
 	Properties []byte // encoded by message.AppendProperty, at most 32 KiB
@@ -38,10 +42,18 @@ type Put struct {
 type Cancel struct{ Handle handle.Handle }
 
 // Move gives a pending message another due time: the old handle is superseded, the answer has the new one. The caller
-// has read the message (Engine.ReadPending) before, since the writer reads no bodies.
+// has read the message (Engine.ReadPending) before, since the writer reads no bodies. To fire a message is to move it to
+// now.
 type Move struct {
 	Handle handle.Handle
-	DueMs  int64 // absolute; in the past: now
+	DueMs  int64 // ms since 1970; in the past: now
+	Record Pending
+}
+
+// Undo takes back a cancel, until the message's due time and while its body is in the log: the message waits again under a
+// new id, and the old handle is superseded. The caller has read it (Engine.ReadCancelled) before.
+type Undo struct {
+	Handle handle.Handle
 	Record Pending
 }
 
@@ -80,6 +92,7 @@ type MarkHole struct {
 func (*Put) command()          {}
 func (*Cancel) command()       {}
 func (*Move) command()         {}
+func (*Undo) command()         {}
 func (*CommitOffset) command() {}
 func (*DefineTopic) command()  {}
 func (*DeleteTopic) command()  {}
@@ -101,6 +114,7 @@ const (
 	Delivered                       // too late: it is in its topic, or in the batch on the way there
 	NotFound                        // unknown, forged, or forgotten after the retention
 	Done                            // topics, groups, offsets, holes
+	Restored                        // the cancel is undone; the new handle is Answer.Handle()
 )
 
 // Answer belongs to the command of the same index. It is a promise only when the log is released up to the position

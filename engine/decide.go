@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
@@ -180,11 +181,32 @@ func (e *Engine) move(c *Move) (Answer, error) {
 	if fate != state.Waiting {
 		return Answer{Outcome: outcomes[fate], Topic: h.Topic, ID: h.ID, DueMs: h.Due, Lane: h.Lane, Offset: -1}, nil
 	}
-	if c.DueMs < 1 || c.DueMs > maxDueMs {
-		return Answer{}, fmt.Errorf("%w: %d ms, allowed is 1 to %d (year 9999)", ErrDue, c.DueMs, int64(maxDueMs))
+	if err := e.checkDue(c.DueMs); err != nil {
+		return Answer{}, err
 	}
+	return e.replace(h, c.Record, c.DueMs, record.KindSupersede, Moved)
+}
+
+// undo supersedes a cancelled message by a copy with the same due time.
+func (e *Engine) undo(c *Undo) (Answer, error) {
+	h := c.Handle
+	fate, err := e.fate(h)
+	if err != nil {
+		return Answer{}, fmt.Errorf("engine: undo: %w", err)
+	}
+	if fate != state.Cancelled {
+		return Answer{Outcome: outcomes[fate], Topic: h.Topic, ID: h.ID, DueMs: h.Due, Lane: h.Lane, Offset: -1}, nil
+	}
+	if h.Due <= e.batch.wall {
+		return Answer{}, fmt.Errorf("%w: it was due at %d, now is %d", ErrTooLate, h.Due, e.batch.wall)
+	}
+	return e.replace(h, c.Record, h.Due, record.KindUndo, Restored)
+}
+
+// replace makes the old id superseded and stores the copy.
+func (e *Engine) replace(h handle.Handle, old Pending, due int64, kind commitlog.Kind, outcome Outcome) (Answer, error) {
 	m := &e.scratch.message
-	if err := c.Record.message(m); err != nil {
+	if err := old.message(m); err != nil {
 		return Answer{}, err
 	}
 	if m.ID != h.ID {
@@ -194,11 +216,15 @@ func (e *Engine) move(c *Move) (Answer, error) {
 		return Answer{}, err
 	}
 	r := &record.Supersede{Cancel: record.Cancel{ID: h.ID, Due: h.Due, Topic: h.Topic, Lane: h.Lane}, NewID: e.st.NextID}
-	pos, _ := e.write(record.KindSupersede, r)
-	e.folded(e.st.Supersede(pos, r, (*index)(e)))
-	m.Flags = message.Moved
-	a := e.putWaiting(m, c.DueMs, 0, 0)
-	a.Outcome = Moved
+	pos, _ := e.write(kind, r)
+	if kind == record.KindUndo {
+		e.folded(e.st.Undo(pos, r, (*index)(e)))
+	} else {
+		e.folded(e.st.Supersede(pos, r, (*index)(e)))
+	}
+	m.Flags, m.Level = message.Moved, 0
+	a := e.putTimed(m, due)
+	a.Outcome = outcome
 	return a, nil
 }
 

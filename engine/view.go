@@ -40,6 +40,31 @@ func (e *Engine) ReadPending(h handle.Handle) (Pending, error) {
 	if err != nil {
 		return Pending{}, err
 	}
+	return e.readWaiting(h, pos)
+}
+
+// ReadCancelled reads a message that was cancelled, for an Undo. ErrNoMessage: it is not cancelled, or its body is gone.
+// Safe for concurrent use.
+func (e *Engine) ReadCancelled(h handle.Handle) (Pending, error) {
+	if e.closed.Load() {
+		return Pending{}, ErrClosed
+	}
+	outcome, _, err := e.Verdict(h)
+	if err != nil {
+		return Pending{}, err
+	}
+	if outcome != AlreadyCancelled {
+		return Pending{}, fmt.Errorf("%w: it is not cancelled", ErrNoMessage)
+	}
+	p, err := e.readWaiting(h, h.Position)
+	if errors.Is(err, commitlog.ErrOutOfLog) {
+		return Pending{}, fmt.Errorf("%w: its body was deleted with the log's head", ErrNoMessage)
+	}
+	return p, err
+}
+
+// readWaiting reads the record of a message that waits, or did.
+func (e *Engine) readWaiting(h handle.Handle, pos Offset) (Pending, error) {
 	rec, _, err := e.log.ReadRecord(pos, 0, nil)
 	if err != nil {
 		return Pending{}, fmt.Errorf("engine: read waiting message: %w", err)

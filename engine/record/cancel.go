@@ -43,7 +43,7 @@ func (c *Cancel) Decode(payload []byte) error {
 }
 
 // Supersede says that a waiting message was moved: it is gone under its id, and its new message record, with the new
-// id, follows in the same batch. Due, topic and lane are those it had.
+// id, follows in the same batch. Under the kind undo it says the same of a message that was cancelled. Due, topic and lane are those it had.
 type Supersede struct {
 	Cancel
 	NewID uint64

@@ -19,6 +19,7 @@
 //	  queue    topic uvarint | queue uvarint | base + 1 uvarint
 //	  item     due svarint | id svarint | position svarint | size uvarint | link uvarint | tags 4, if the link says so
 //	cancel     id 8 | due 8 | topic 4 | lane 1
+//	undo       as supersede
 //	supersede  id 8 | due 8 | topic 4 | lane 1 | new id 8
 //	topic      op 1 | id 4 | queues 4 | attributes 4 | length of the name 1 | name
 //	group      op 1 | id 4 | attributes 4 | length of the name 1 | name

@@ -21,6 +21,7 @@ const (
 	KindHole      commitlog.Kind = 11 // bytes of the log that cannot be read
 	KindVerdict   commitlog.Kind = 12 // reserved: what a plugin decided
 	KindClaim     commitlog.Kind = 13 // reserved: a writer of a cluster takes over
+	KindUndo      commitlog.Kind = 14 // a cancel was taken back: the message's new record follows in the batch
 )
 
 // names by kind.
@@ -38,6 +39,7 @@ var names = [...]string{
 	KindHole:            "hole",
 	KindVerdict:         "verdict",
 	KindClaim:           "claim",
+	KindUndo:            "undo",
 }
 
 // Name is the word for a kind, messages included; "kind 99" for one that this version does not know.

@@ -27,6 +27,7 @@
 //	chunks   n × run (first, length, closed) of closed ones, and (pending, changed, changedAt) of open ones
 //	steps    n × (logMs, wallMs)       how the two clocks lay to each other
 //	holes    n × (from, to)
+//	hours    n × (hour, count)         waiting messages by the hour of their due time, since 1970; zeros are left out
 //
 // Rule for growth: a new field goes to the end and raises the version; a reader refuses a version it does not know.
 package state

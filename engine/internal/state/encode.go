@@ -53,6 +53,10 @@ func (s *State) Append(b []byte) []byte {
 	for _, h := range s.Holes {
 		w.i(int64(h.From), int64(h.To))
 	}
+	w.u(uint64(len(s.Hours)))
+	for _, hour := range slices.Sorted(maps.Keys(s.Hours)) {
+		w.i(hour, *s.Hours[hour])
+	}
 	return w.b
 }
 
@@ -156,6 +160,10 @@ func (s *State) Decode(b []byte) error {
 	s.Holes = make([]Hole, r.count(2))
 	for i := range s.Holes {
 		s.Holes[i] = Hole{Offset(r.i()), Offset(r.i())}
+	}
+	for n := r.count(2); n > 0; n-- {
+		hour, count := r.i(), r.i()
+		s.Hours[hour] = &count
 	}
 	if r.err == nil && r.at != len(b) {
 		r.fail("bytes left over")

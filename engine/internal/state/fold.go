@@ -83,6 +83,8 @@ func (s *State) apply(r *commitlog.Record, mustUnderstand bool, ix Index) error 
 		return decodeThen(&d.cancel, r.Payload, func() error { return s.Cancel(r.Pos, &d.cancel, ix) })
 	case record.KindSupersede:
 		return decodeThen(&d.supersede, r.Payload, func() error { return s.Supersede(r.Pos, &d.supersede, ix) })
+	case record.KindUndo:
+		return decodeThen(&d.supersede, r.Payload, func() error { return s.Undo(r.Pos, &d.supersede, ix) })
 	case record.KindTopic:
 		return decodeThen(&d.topic, r.Payload, func() error { return s.Topic(&d.topic, ix) })
 	case record.KindGroup:
@@ -129,7 +131,7 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 		s.NextID = m.ID + 1
 		s.PutCount++
 		s.PutBytes += int64(size)
-		s.count(topic, 1)
+		s.count(topic, m.DueMs, 1)
 		s.touch(m.ID, pos, 1)
 	} else {
 		s.touch(m.ID, pos, 0)
@@ -199,7 +201,7 @@ func (s *State) Deliver(pos Offset, d *record.Deliver, ix Index) error {
 			}
 		}
 		topic := s.Topics[q.Topic]
-		s.count(topic, -1)
+		s.count(topic, it.Due, -1)
 		s.touch(it.ID, pos, -1)
 		if it.Late {
 			if err := ix.SetBits(it.ID, statebits.Regular); err != nil {
@@ -233,6 +235,15 @@ func (s *State) Supersede(pos Offset, m *record.Supersede, ix Index) error {
 	return s.takeBack(pos, &m.Cancel, statebits.Superseded, ix)
 }
 
+// Undo folds that a cancel was taken back: the cancelled id is superseded by that of the message record that follows.
+func (s *State) Undo(pos Offset, m *record.Supersede, ix Index) error {
+	if (m.NewID != s.NextID || m.ID >= s.NextID) && !s.lossy {
+		return fmt.Errorf("%w: cancel of %d undone as id %d, the next is %d", ErrFold, m.ID, m.NewID, s.NextID)
+	}
+	s.touch(m.ID, pos, 0)
+	return ix.SetBits(m.ID, statebits.Superseded)
+}
+
 func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix Index) error {
 	if c.ID == 0 || c.ID >= s.NextID || int(c.Lane) >= len(s.Lanes) {
 		if s.lossy {
@@ -240,7 +251,7 @@ func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix 
 		}
 		return fmt.Errorf("%w: id %d of lane %d, the next id is %d", ErrFold, c.ID, c.Lane, s.NextID)
 	}
-	s.count(s.Topics[c.Topic], -1)
+	s.count(s.Topics[c.Topic], c.Due, -1)
 	s.touch(c.ID, pos, -1)
 	if err := ix.SetBits(c.ID, bits); err != nil {
 		return err
@@ -249,11 +260,25 @@ func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix 
 	return nil
 }
 
+// hourMs is the width of a count in Hours.
+const hourMs = 3600 * 1000
+
 // count counts messages that wait; the topic may be gone.
-func (s *State) count(t *Topic, n int64) {
+func (s *State) count(t *Topic, dueMs, n int64) {
 	s.Pending += n
 	if t != nil {
 		t.Pending += n
+	}
+	if hour := dueMs / hourMs; s.hourN == nil || hour != s.hour {
+		s.hour, s.hourN = hour, s.Hours[hour]
+		if s.hourN == nil {
+			s.hourN = new(int64)
+			s.Hours[hour] = s.hourN
+		}
+	}
+	if *s.hourN += n; *s.hourN == 0 {
+		delete(s.Hours, s.hour)
+		s.hourN = nil
 	}
 }
 

@@ -70,6 +70,7 @@ type State struct {
 	Chunks   []Chunk
 	Steps    []Step
 	Holes    []Hole
+	Hours    map[int64]*int64 // waiting messages by hour of their due time
 
 	topicID map[string]uint32
 	groupID map[string]uint32
@@ -87,7 +88,9 @@ type State struct {
 	parts   []byte   // of a state record that is not complete
 	digest  [16]byte // of the state at its begin
 	hitSeg  int      // index of the segment that the last unit pointed into
-	seenErr error    // the first error of Seen
+	hour    int64    // the key in Hours that was changed last, and its count
+	hourN   *int64
+	seenErr error // the first error of Seen
 	scratch decoded
 }
 
@@ -150,6 +153,7 @@ func New(lanes int) *State {
 		Topics:  map[uint32]*Topic{},
 		Groups:  map[uint32]*Group{},
 		Offsets: map[OffsetKey]int64{},
+		Hours:   map[int64]*int64{},
 		topicID: map[string]uint32{},
 		groupID: map[string]uint32{},
 		fresh:   true,

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"fmt"
+)
+
+// maxBuckets bounds a horizon.
+const maxBuckets = 10000
+
+// Horizon says how many messages fall due when.
+type Horizon struct {
+	FromMs, StepMs int64
+	Counts         []int64 // of [FromMs + i·StepMs, FromMs + (i+1)·StepMs)
+	// ScannedTo is a due time, ms, up to which the counts are complete: counters know all, a scan may not come to the end.
+	// Asking again from there gives the rest.
+	ScannedTo int64
+	// Position: the answer may leave when the log is released up to here.
+	Position Offset
+}
+
+// Horizon counts waiting messages by due time, in steps from fromMs to toMs. Over all topics and in whole hours it is
+// exact, and costs nothing: the fold counts them. For one topic, or finer steps, it looks at a bounded number of entries
+// and says how far it came. Safe for concurrent use.
+func (e *Engine) Horizon(topic string, fromMs, toMs, stepMs int64) (Horizon, error) {
+	if stepMs < 1 || toMs <= fromMs || fromMs < 0 || toMs > maxDueMs+1 {
+		return Horizon{}, fmt.Errorf("%w: horizon from %d to %d ms in steps of %d", ErrBadCommand, fromMs, toMs, stepMs)
+	}
+	n := (toMs - fromMs + stepMs - 1) / stepMs
+	if n > maxBuckets {
+		return Horizon{}, fmt.Errorf("%w: horizon of %d steps, allowed are %d", ErrBadCommand, n, maxBuckets)
+	}
+	h := Horizon{FromMs: fromMs, StepMs: stepMs, Counts: make([]int64, n), ScannedTo: toMs}
+	if topic == "" && fromMs%hourMs == 0 && stepMs%hourMs == 0 && toMs%hourMs == 0 {
+		e.countHours(&h, toMs)
+		return h, nil
+	}
+	return h, e.countScan(&h, topic, toMs)
+}
+
+func (e *Engine) countHours(h *Horizon, toMs int64) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	h.Position = e.log.End()
+	for hour, count := range e.st.Hours {
+		if due := hour * hourMs; due >= h.FromMs && due < toMs {
+			h.Counts[(due-h.FromMs)/h.StepMs] += *count
+		}
+	}
+}
+
+// horizonPages bounds what one call looks at.
+const horizonPages = 16
+
+func (e *Engine) countScan(h *Horizon, topic string, toMs int64) error {
+	f := Filter{Topic: topic, FromMs: h.FromMs, ToMs: toMs}
+	token := ""
+	for range horizonPages {
+		page, err := e.Pending(f, token, maxPendingCount)
+		if err != nil {
+			return err
+		}
+		for _, w := range page.Messages {
+			h.Counts[(w.DueMs-h.FromMs)/h.StepMs]++
+		}
+		h.ScannedTo, h.Position = min(page.ScannedTo, toMs), page.Position
+		if token = page.Next; token == "" {
+			return nil
+		}
+	}
+	return nil
+}

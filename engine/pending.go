@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/tidewheel/tidewheel/engine/handle"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/timer"
+	"github.com/tidewheel/tidewheel/engine/timerlog"
+)
+
+// Bounds of one look at waiting messages.
+const (
+	defaultPendingCount = 100
+	maxPendingCount     = 1000
+	scanEntries         = 8192 // entries looked at by one call
+	scanTries           = 3    // when files are deleted meanwhile
+)
+
+// Filter says which waiting messages are meant. The zero Filter means all.
+type Filter struct {
+	Topic   string  // "": all
+	Tags    []int32 // one of these tag hashes (message.TagHash); nil: all
+	KeyHash uint64  // message.KeyHash; 0: all
+	FromMs  int64   // due at or after
+	ToMs    int64   // due before; 0: no end
+}
+
+// Waiting is a message that waits.
+type Waiting struct {
+	Handle  handle.Handle
+	Topic   string // "" if the topic was deleted: it will be dropped
+	Queue   uint32
+	DueMs   int64
+	Size    int32 // bytes of its record
+	Tags    int32
+	KeyHash uint64
+	Level   int // 0 for a time of its own
+}
+
+// WaitingPage is one look at the waiting messages.
+type WaitingPage struct {
+	Messages []Waiting // in the order of (due, id)
+	// Next is where to go on; "" at the end. It stays valid while messages fire, and for ever.
+	Next string
+	// ScannedTo is a due time, ms: everything before it that matches was found. At the end it is math.MaxInt64, or ToMs.
+	ScannedTo int64
+	// Position: the answer may leave when the log is released up to here.
+	Position Offset
+}
+
+// Pending lists waiting messages in the order of (due, id), from token on ("" at first), at most most (0: 100, at most
+// 1,000). One call looks at a bounded number of entries and says how far it came, so an empty page is not the end: Next is.
+// What is not released yet is left out. Safe for concurrent use; it reads files without holding the writer up.
+func (e *Engine) Pending(f Filter, token string, most int) (WaitingPage, error) {
+	if e.closed.Load() {
+		return WaitingPage{}, ErrClosed
+	}
+	if most <= 0 {
+		most = defaultPendingCount
+	}
+	after, err := f.start(token)
+	if err != nil {
+		return WaitingPage{}, err
+	}
+	for try := 1; ; try++ {
+		page, err := e.pending(f, after, min(most, maxPendingCount))
+		if err == nil || try == scanTries || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
+			return page, err
+		}
+	}
+}
+
+// start is the key behind which a listing goes on.
+func (f *Filter) start(token string) (timerlog.Key, error) {
+	if token == "" {
+		return timerlog.Key{Due: f.FromMs - 1, ID: math.MaxUint64}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(b) != 16 {
+		return timerlog.Key{}, fmt.Errorf("%w: page token %q is not one that a listing gave", ErrBadCommand, token)
+	}
+	return timerlog.Key{Due: int64(binary.BigEndian.Uint64(b)), ID: binary.BigEndian.Uint64(b[8:])}, nil
+}
+
+func pageToken(k timerlog.Key) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(k.Due))
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(b, k.ID))
+}
+
+// candidate is an entry that the filter passes; whether it is alive is asked at the end.
+type candidate struct {
+	timerlog.Entry
+	lane uint8
+}
+
+// scans is one look at several lanes.
+type scans struct {
+	lanes []laneScan
+	after timerlog.Key // last key looked at
+	done  bool
+}
+
+type laneScan struct {
+	*timer.Scan
+	lane  uint8
+	entry timerlog.Entry
+	ok    bool
+}
+
+func (e *Engine) pending(f Filter, after timerlog.Key, most int) (WaitingPage, error) {
+	topic, s, err := e.openScans(&f, after)
+	if err != nil {
+		return WaitingPage{}, err
+	}
+	found, err := s.collect(&f, topic, most, e.Released())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range s.lanes {
+		l.Close()
+	}
+	if err != nil {
+		return WaitingPage{}, fmt.Errorf("engine: pending: %w", err)
+	}
+	page := WaitingPage{ScannedTo: s.after.Due, Position: e.log.End()}
+	if s.done {
+		page.ScannedTo = math.MaxInt64
+		if f.ToMs > 0 {
+			page.ScannedTo = f.ToMs
+		}
+	} else {
+		page.Next = pageToken(s.after)
+	}
+	for i := range found {
+		c := &found[i]
+		alive, err := e.st.Alive(&c.Entry, c.lane, e.bits)
+		if err != nil {
+			return WaitingPage{}, fmt.Errorf("engine: pending: %w", err)
+		}
+		if alive {
+			page.Messages = append(page.Messages, e.waiting(c))
+		}
+	}
+	return page, nil
+}
+
+func (e *Engine) waiting(c *candidate) Waiting {
+	w := Waiting{
+		Handle: handle.Handle{Lane: c.lane, Topic: c.Topic, ID: c.ID, Due: c.Due, Position: c.Position},
+		Queue:  c.Queue, DueMs: c.Due, Size: c.Size, Tags: c.Tags, KeyHash: c.KeyHash, Level: int(c.Level()),
+	}
+	if t := e.st.Topics[c.Topic]; t != nil {
+		w.Topic = t.Name
+	}
+	return w
+}
+
+// openScans takes a picture of the lanes that the filter means.
+func (e *Engine) openScans(f *Filter, after timerlog.Key) (topic uint32, s *scans, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s = &scans{after: after}
+	var t *state.Topic
+	if f.Topic != "" {
+		if t = e.st.TopicByName(f.Topic); t == nil {
+			return 0, nil, fmt.Errorf("%w: %q", ErrNoTopic, f.Topic)
+		}
+		topic = t.ID
+	}
+	for i, l := range e.lanes {
+		if lane := uint8(i); t == nil || lane == levelLane || lane == e.laneOf(t.ID) {
+			s.lanes = append(s.lanes, laneScan{Scan: l.NewScan(after, scanEntries), lane: lane})
+		}
+	}
+	return topic, s, nil
+}
+
+// collect merges the lanes and takes what the filter passes.
+func (s *scans) collect(f *Filter, topic uint32, most int, released Offset) (found []candidate, err error) {
+	limit := timerlog.Key{Due: math.MaxInt64, ID: math.MaxUint64}
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		if l.entry, l.ok, err = l.Next(); err != nil {
+			return nil, err
+		}
+		if k, limited := l.Limited(); limited && k.Less(limit) {
+			limit = k
+		}
+	}
+	for looked := 0; looked < scanEntries; looked++ {
+		l := s.first()
+		if l == nil || limit.Less(l.entry.Key) {
+			s.done = limit.Due == math.MaxInt64
+			if !s.done {
+				s.after = limit
+			}
+			return found, nil
+		}
+		if f.ToMs > 0 && l.entry.Due >= f.ToMs {
+			s.done = true
+			return found, nil
+		}
+		if n := len(found); n == most && found[n-1].Key != l.entry.Key {
+			return found, nil
+		}
+		s.after = l.entry.Key
+		if f.passes(&l.entry, topic) && l.entry.Position < released {
+			found = append(found, candidate{l.entry, l.lane})
+			if n := len(found); n > 1 && found[n-2].Key == found[n-1].Key { // the later copy of a rolled message counts
+				found[n-2] = newer(found[n-2], found[n-1])
+				found = found[:n-1]
+			}
+		}
+		if l.entry, l.ok, err = l.Next(); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func newer(a, b candidate) candidate {
+	if a.Position > b.Position {
+		return a
+	}
+	return b
+}
+
+// first is the lane with the smallest entry, nil at the end of all.
+func (s *scans) first() (least *laneScan) {
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		if l.ok && (least == nil || l.entry.Key.Less(least.entry.Key)) {
+			least = l
+		}
+	}
+	return least
+}
+
+func (f *Filter) passes(en *timerlog.Entry, topic uint32) bool {
+	return (topic == 0 || en.Topic == topic) &&
+		(f.KeyHash == 0 || en.KeyHash == f.KeyHash) &&
+		(f.Tags == nil || slices.Contains(f.Tags, en.Tags))
+}
