@@ -161,8 +161,11 @@ func (e *Engine) identify(readOnly bool) error {
 	}
 	e.meta = m
 	if e.keys, err = handle.Load(e.fs, e.path(keysName)); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return corrupt.Errorf(e.path(keysName), 0, "the keys of the store's handles are gone")
+		case errors.Is(err, handle.ErrNewerFormat):
+			return fmt.Errorf("%w: %w", ErrNewer, err)
 		}
 		return fmt.Errorf("engine: open: %w", err)
 	}
