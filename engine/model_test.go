@@ -55,7 +55,7 @@ func TestModel(t *testing.T) {
 
 // play runs a history to its end.
 func play(t *testing.T, h enginetest.History) (enginetest.Coverage, error) {
-	s, err := enginetest.NewSim(h.Seed)
+	s, err := enginetest.NewSim(enginetest.SeedConfig(h.Seed))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func explain(t *testing.T, h enginetest.History, err error) error {
 		return nil
 	}
 	small := enginetest.Shrink(h, 20*time.Second, time.Now, func(h enginetest.History) error {
-		s, err := enginetest.NewSim(h.Seed)
+		s, err := enginetest.NewSim(enginetest.SeedConfig(h.Seed))
 		if err != nil {
 			return err
 		}

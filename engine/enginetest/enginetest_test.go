@@ -183,7 +183,7 @@ func TestModelSees(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := SmallOptions()
 			o.Queues, o.Retention, o.RollAfter = 1, time.Hour, 72*time.Hour
-			s, err := NewSimWith(1, o, 0, false)
+			s, err := NewSim(SimConfig{Seed: 1, Options: o})
 			if err != nil {
 				t.Fatal(err)
 			}

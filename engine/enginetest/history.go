@@ -96,8 +96,8 @@ func formatLevels(table []time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// seedOptions returns the options of a seed: small sizes, so that everything happens within a hundred steps.
-func seedOptions(seed uint64) (opts engine.Options, table int, noPrealloc bool) {
+// SeedConfig returns the options of a seed: small sizes, so that everything happens within a hundred steps.
+func SeedConfig(seed uint64) SimConfig {
 	r := newRand(seed, 2)
 	o := SmallOptions()
 	o.SegmentSize = pick(r.IntN, int64(8<<10), 16<<10, 16<<10, 64<<10)
@@ -108,14 +108,15 @@ func seedOptions(seed uint64) (opts engine.Options, table int, noPrealloc bool) 
 	o.BitsBytes = pick(r.IntN, 1, 16<<10, 64<<10)
 	o.FireChunk = pick(r.IntN, 1, 2, 5, 16)
 	o.Retention = pick(r.IntN, time.Second, 30*time.Second, 5*time.Minute, 72*time.Hour)
-	table = r.IntN(len(levelTables))
+	c := SimConfig{Seed: seed, Table: r.IntN(len(levelTables)), Plain: r.IntN(4) == 0}
 	o.RollAfter = pick(r.IntN, 90*time.Second, 4*time.Hour, 4*time.Hour, 72*time.Hour, 90*24*time.Hour) // levels that are longer are refused
+	o.MaxDelay = 100 * 365 * 24 * time.Hour
 	o.SealAfter = pick(r.IntN, 10*time.Second, 10*time.Minute, 24*time.Hour)
 	o.Reserve = pick(r.IntN, -1, -1, 1)
 	o.Queues = pick(r.IntN, 1, 2, 3)
 	o.NoAutoTopics = r.IntN(30) == 0
-	o.Levels = formatLevels(levelTables[table])
-	return o, table, r.IntN(4) == 0
+	c.Options = o
+	return c
 }
 
 func pick[T any](intN func(int) int, from ...T) T { return from[intN(len(from))] }

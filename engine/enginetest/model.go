@@ -216,9 +216,9 @@ func (m *Model) journaled(pos engine.Offset) {
 type window struct {
 	walls     []tick // of its ticks, in order
 	firstTick engine.Offset
-	run       int64 // smallest running time of its ticks
-	owed      []int // messages that were answered as delivered and must be visible now
-	fired     []int // messages that became visible by falling due
+	run       int64    // smallest running time of its ticks
+	owed      []int    // messages that were answered as delivered and must be visible now
+	fired     []int    // messages that became visible by falling due
 	counts    []uint32 // numbers of queues that topics had before they were changed
 	last      lastSeen
 }

@@ -98,6 +98,12 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 	}
 	x.level, x.asked = m.levels[level-1], e.wall+m.levels[level-1]
 	m.scheduled(e, x)
+	if x.level >= m.levelLimit() { // it goes the timed way, whose order is that of due times
+		if a.DueMs != x.asked {
+			m.violated("%s is due at %d, asked for was %d", describe(e), a.DueMs, x.asked)
+		}
+		return
+	}
 	tail, any := m.tails[x.level]
 	x.fifo = !any || x.asked >= tail-1000
 	if a.DueMs < x.asked || a.DueMs > x.asked && (a.DueMs > x.asked+1000 || a.DueMs > tail) {
@@ -108,7 +114,7 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 
 // putFaults lists why a put has to be refused.
 func (m *Model) putFaults(p *engine.Put) (faults []error) {
-	if p.Level < 0 || p.Level > 0 && m.levels[min(p.Level, len(m.levels))-1] >= m.levelLimit() {
+	if p.Level < 0 {
 		faults = append(faults, engine.ErrLevel)
 	}
 	queues := m.opts.Queues
@@ -134,7 +140,7 @@ func (m *Model) putFaults(p *engine.Put) (faults []error) {
 	return faults
 }
 
-// levelLimit is the delay from which on a level is refused: its messages would have to be rolled.
+// levelLimit is the delay from which on a level goes the timed way: its messages would have to be rolled.
 func (m *Model) levelLimit() int64 {
 	roll := m.opts.RollAfter.Milliseconds()
 	return roll - min(roll/3, 24*3600*1000)

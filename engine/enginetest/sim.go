@@ -20,8 +20,6 @@ type Sim struct {
 	// Before is called before each change of the file system, from within the calls of the engine; nil for nothing.
 	// It may fork the Sim (Fork) and must not call the engine.
 	Before func()
-	// Wrap is put between FS and the engine, nil for nothing.
-	Wrap func(disk vfs.FS) vfs.FS
 	// Failing says that faults are injected: an error of the engine is no violation then, and ends the life of the engine.
 	Failing bool
 	// Log hears of every step and what came of it; nil for nothing.
@@ -32,6 +30,7 @@ type Sim struct {
 	opts  engine.Options
 	table int // of levelTables
 	plain bool
+	wrap  func(disk *crashfs.FS) vfs.FS
 
 	e         *engine.Engine
 	jobs      []*job
@@ -99,39 +98,28 @@ func (s *Sim) stats() {
 	}
 }
 
-// NewSim opens a new store with the options of a seed.
-func NewSim(seed uint64) (*Sim, error) {
-	opts, table, plain := seedOptions(seed)
-	return NewSimWith(seed, opts, table, plain)
+// SimConfig says what NewSim opens.
+type SimConfig struct {
+	Seed    uint64 // of everything that is drawn
+	Options engine.Options
+	Table   int  // number of a table of delay levels, which goes into Options
+	Plain   bool // a file system that cannot preallocate
+	// Wrap is put between the disk and the engine, nil for nothing. It is called for each life of the engine.
+	Wrap func(disk *crashfs.FS) vfs.FS
 }
 
-// NewSimOn opens a new store with the options of a seed on what wrap puts around the disk. It returns the Sim also with
-// an error, since the disk may have been made to fail.
-func NewSimOn(seed uint64, wrap func(disk vfs.FS) vfs.FS) (*Sim, error) {
-	opts, table, plain := seedOptions(seed)
-	s := newSim(seed, opts, table, plain)
-	s.Wrap = wrap
-	return s, s.open()
-}
-
-// NewSimWith opens a new store with options of the caller's. table is the number of a level table, which goes into the
-// options; plain is a file system without preallocation.
-func NewSimWith(seed uint64, opts engine.Options, table int, plain bool) (*Sim, error) {
-	s := newSim(seed, opts, table, plain)
+// NewSim opens a new store. It returns the Sim also with an error, since the disk may have been made to fail.
+func NewSim(c SimConfig) (*Sim, error) {
+	c.Options.Levels = formatLevels(levelTables[c.Table])
+	s := &Sim{
+		FS: crashfs.New(crashfs.Options{Trace: 64}), Clock: NewClock(Epoch), seed: c.Seed, dir: ".",
+		opts: c.Options, table: c.Table, plain: c.Plain, wrap: c.Wrap, rng: newRand(c.Seed, 3), cover: Coverage{},
+	}
+	s.Model = NewModel(c.Options, levelTables[c.Table], s.running)
 	if err := s.open(); err != nil {
 		return s, fmt.Errorf("open a new store: %w", err)
 	}
 	return s, nil
-}
-
-func newSim(seed uint64, opts engine.Options, table int, plain bool) *Sim {
-	opts.Levels = formatLevels(levelTables[table])
-	s := &Sim{
-		FS: crashfs.New(crashfs.Options{Trace: 64}), Clock: NewClock(Epoch), seed: seed, dir: ".",
-		opts: opts, table: table, plain: plain, rng: newRand(seed, 3), cover: Coverage{},
-	}
-	s.Model = NewModel(opts, levelTables[table], s.running)
-	return s
 }
 
 // Engine is the engine that runs now; nil when Open failed.
@@ -152,11 +140,8 @@ func (s *Sim) env() engine.Env {
 // fs is what the engine sees of FS.
 func (s *Sim) fs() vfs.FS {
 	disk := vfs.FS(s.FS)
-	if s.Wrap != nil {
-		disk = s.Wrap(disk)
-	}
-	if s.Before == nil && !s.plain {
-		return disk
+	if s.wrap != nil {
+		disk = s.wrap(s.FS)
 	}
 	return &tap{disk, func() {
 		if s.Before != nil {
@@ -367,10 +352,11 @@ func (s *Sim) doJobs() {
 	}
 }
 
-// Settle does everything that can be done at this time of day. Then nothing that is due may wait.
+// Settle does everything that can be done at this time of day. Then nothing that is due may wait. While faults are
+// injected it gives up after a while.
 func (s *Sim) Settle() {
-	for range 20000 {
-		if s.stuck() {
+	for i := range 20000 {
+		if s.stuck() || s.Failing && i == 100 {
 			return
 		}
 		st := s.tick()
@@ -379,10 +365,17 @@ func (s *Sim) Settle() {
 		s.commit()
 		s.sync()
 		s.release(0)
-		if idle {
+		if !idle {
+			continue
+		}
+		if !st.Blocked && len(s.Model.journal) == 0 {
 			s.Model.Quiet(s.Clock.Wall())
 			return
 		}
+		if !s.Failing {
+			s.failed("settle", fmt.Errorf("nothing is left to do, and %d answers are not released, blocked: %v", len(s.Model.journal), st.Blocked))
+		}
+		s.Clock.Pass(time.Second) // a job that failed is tried again later
 	}
 	s.failed("settle", errors.New("there is always more to do, though no time passes"))
 }

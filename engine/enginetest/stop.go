@@ -53,6 +53,9 @@ func (s *Sim) restart(disk *crashfs.FS, down time.Duration) {
 // GaveUp says that the engine is of no more use: it could not be opened, it said that it failed, or it cannot be read.
 func (s *Sim) GaveUp() bool { return s.stuck() }
 
+// Why is the error with which the engine gave up, if it said so.
+func (s *Sim) Why() error { return s.engineErr }
+
 // Mend ends an engine that met faults and opens the store on a disk that has none: on disk, or on the same one after a
 // Close if disk is nil.
 func (s *Sim) Mend(disk *crashfs.FS) {
@@ -89,7 +92,7 @@ func (s *Sim) ForkKilled(r *rand.Rand) *Sim { return s.fork(s.FS.Clone(), r) }
 
 func (s *Sim) fork(disk *crashfs.FS, r *rand.Rand) *Sim {
 	f := &Sim{
-		Clock: s.Clock.clone(), Log: s.Log, seed: s.seed, dir: s.dir, opts: s.opts, table: s.table, plain: s.plain,
+		Clock: s.Clock.clone(), Log: s.Log, seed: s.seed, dir: s.dir, opts: s.opts, table: s.table, plain: s.plain, wrap: s.wrap,
 		opened: s.opened, ran: s.ran, rng: newRand(r.Uint64()), cover: Coverage{},
 	}
 	f.Model = s.Model.Clone(f.running)
