@@ -18,8 +18,8 @@ import (
 // TestConformanceInGuest runs the tests of package osfs, the suite among them, as a WASM guest: what a guest without afero
 // has for a file system.
 func TestConformanceInGuest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and compiles a guest")
+	if testing.Short() || underRace {
+		t.Skip("builds and interprets a guest: not with -short or -race")
 	}
 	wasm := filepath.Join(t.TempDir(), "osfs.wasm")
 	build := exec.Command("go", "test", "-c", "-o", wasm, "github.com/tidewheel/tidewheel/engine/vfs/osfs")

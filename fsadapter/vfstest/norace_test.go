@@ -1,0 +1,5 @@
+//go:build !race
+
+package vfstest_test
+
+const underRace = false
