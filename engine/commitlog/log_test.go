@@ -163,6 +163,12 @@ func TestLogRoom(t *testing.T) {
 	must(t, x.put(10))
 	must(t, x.flush())
 
+	// While less than half of a segment is used a batch of more than half is let in, else it would never find a place.
+	if room := x.log.Room(int(small.SegmentSize)); room != commitlog.Fits {
+		t.Errorf("a segment in a young one: %v", room)
+	}
+	must(t, x.put(int(small.SegmentSize)/2))
+
 	// Exactly: a batch fits when the seal fits behind it.
 	segs := x.log.Segments()
 	room := small.SegmentSize - int64(x.log.End()-segs[len(segs)-1].Base) - 2*commitlog.BatchHeaderSize

@@ -51,6 +51,7 @@ type writerState struct {
 	sealed    bool     // the last batch seals seg: the next one goes to Log.next
 	stateOpen bool     // the state record of seg is not complete
 	onlyState bool     // seg holds nothing but its state record
+	stateEnd  Offset   // behind that record; before seg, when it is not known
 
 	queue  []append1 // appended and not written, from head on
 	head   int
@@ -83,7 +84,7 @@ type Writer struct {
 
 // Room says whether a batch with n bytes of records, frames included, can be begun now. n may be an upper bound.
 // Batches of a state record always fit into the segment that they begin, and so does one batch of any length behind
-// them. It is for the writer.
+// them, and one of more than half a segment while less than half is used. It is for the writer.
 func (l *Log) Room(n int) Room {
 	w := &l.writer
 	if !l.enterNext() {
@@ -95,11 +96,16 @@ func (l *Log) Room(n int) Room {
 	if w.onlyState {
 		return Fits
 	}
-	room := w.seg.base + Offset(l.opts.SegmentSize) - w.at
-	if Offset(align(BatchHeaderSize+n)+BatchHeaderSize) > room {
-		return NeedsSeal
+	size, segment := Offset(align(BatchHeaderSize+n)+BatchHeaderSize), Offset(l.opts.SegmentSize)
+	if size <= w.seg.base+segment-w.at {
+		return Fits
 	}
-	return Fits
+	// A batch that takes more than half a segment would be turned away by any few small ones that came before it, in one
+	// segment after the other: while the segment is young it is let in, and the segment grows.
+	if used := w.at - max(w.stateEnd, w.seg.base); size > segment/2 && used < segment/2 {
+		return Fits
+	}
+	return NeedsSeal
 }
 
 // SegmentUsed says that the segment holds more than its state record, so that it is worth sealing for its age. After
@@ -265,7 +271,7 @@ func (l *Log) publish(b *block, h *Header, bytes []byte) {
 	case h.Flags&FlagSeal != 0:
 		ws.sealed = true
 	case ws.stateOpen:
-		ws.stateOpen = h.Flags&FlagStateEnd == 0
+		ws.stateOpen, ws.stateEnd = h.Flags&FlagStateEnd == 0, h.End()
 	default:
 		ws.onlyState = false
 	}
