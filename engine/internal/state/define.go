@@ -11,6 +11,9 @@ func (s *State) Topic(r *record.Topic, ix Index) error {
 	t := s.Topics[r.ID]
 	switch {
 	case r.Op == record.Define:
+		if old := s.TopicByName(r.Name); old != nil && s.lossy {
+			s.dropTopic(old, ix) // that it was deleted stood in the lost range
+		}
 		if t != nil || s.TopicByName(r.Name) != nil || r.ID != s.NextTopic && (!s.lossy || r.ID < s.NextTopic) {
 			return fmt.Errorf("%w: topic %q with id %d, the next is %d", ErrFold, r.Name, r.ID, s.NextTopic)
 		}
@@ -60,6 +63,9 @@ func (s *State) Group(r *record.Group) error {
 	g := s.Groups[r.ID]
 	switch {
 	case r.Op == record.Define:
+		if old := s.GroupByName(r.Name); old != nil && s.lossy {
+			s.dropGroup(old) // that it was deleted stood in the lost range
+		}
 		if g != nil || s.GroupByName(r.Name) != nil || r.ID != s.NextGroup && (!s.lossy || r.ID < s.NextGroup) {
 			return fmt.Errorf("%w: group %q with id %d, the next is %d", ErrFold, r.Name, r.ID, s.NextGroup)
 		}
@@ -72,13 +78,7 @@ func (s *State) Group(r *record.Group) error {
 	case r.Op == record.Change:
 		g.Attrs = r.Attrs
 	case r.Op == record.Delete:
-		delete(s.Groups, g.ID)
-		delete(s.groupID, g.Name)
-		for k := range s.Offsets {
-			if k.Group == g.ID {
-				delete(s.Offsets, k)
-			}
-		}
+		s.dropGroup(g)
 	}
 	return nil
 }
@@ -86,6 +86,16 @@ func (s *State) Group(r *record.Group) error {
 func (s *State) addGroup(g *Group) {
 	s.Groups[g.ID] = g
 	s.groupID[g.Name] = g.ID
+}
+
+func (s *State) dropGroup(g *Group) {
+	delete(s.Groups, g.ID)
+	delete(s.groupID, g.Name)
+	for k := range s.Offsets {
+		if k.Group == g.ID {
+			delete(s.Offsets, k)
+		}
+	}
 }
 
 // State folds a part of a state record. It says what is known already, and then it is compared; or it begins the fold
@@ -119,6 +129,9 @@ func (s *State) believe(ix Index) error {
 	}
 	if got := n.Digest(); got != s.digest {
 		return fmt.Errorf("%w: the parts of the state record have digest %x, it says %x", ErrFold, got, s.digest)
+	}
+	if len(n.Lanes) != len(s.Lanes) {
+		return fmt.Errorf("%w: the state record has %d lanes, the store %d", ErrFold, len(n.Lanes), len(s.Lanes))
 	}
 	n.Seen, n.Oldest, n.seenErr = s.Seen, s.Oldest, s.seenErr
 	n.End = s.End

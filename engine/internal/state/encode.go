@@ -168,8 +168,46 @@ func (s *State) Decode(b []byte) error {
 	if r.err == nil && r.at != len(b) {
 		r.fail("bytes left over")
 	}
+	if r.err == nil {
+		r.check(s)
+	}
 	s.fresh = false
 	return r.err
+}
+
+// check holds the state against what every state of a store has, and the bytes against the one encoding it has: lists in
+// order, names once, numbers in as few bytes as they need.
+func (r *reader) check(s *State) {
+	if len(s.Segments) == 0 {
+		r.fail("no segment")
+	}
+	for i, g := range s.Segments {
+		if last := i == len(s.Segments)-1; last != (g.End == 0) || !last && s.Segments[i+1].Base != g.End {
+			r.fail("segments do not follow each other")
+		}
+	}
+	chunks := 0 // ids begin at 1, but chunks at 0
+	if s.NextID > 1 {
+		chunks = int((s.NextID-1)/ChunkIDs) + 1
+	}
+	if s.NextID == 0 || s.NextID > maxID || len(s.Chunks) != chunks {
+		r.fail("chunks do not suit the ids that were given out")
+	}
+	for _, n := range s.Hours {
+		if *n == 0 {
+			r.fail("hour without messages")
+		}
+	}
+	if r.err != nil {
+		return
+	}
+	b := s.Append(nil)
+	for r.at = 0; r.at < len(b) && r.at < len(r.b) && b[r.at] == r.b[r.at]; {
+		r.at++
+	}
+	if r.at < len(b) || r.at < len(r.b) {
+		r.fail("not the one encoding of the state")
+	}
 }
 
 // reader takes fields; after the first fault all are zero.
@@ -276,3 +314,6 @@ func (r *reader) chunks() []Chunk {
 // maxChunks is 2^40 ids, more than a store can number in its life; it bounds what a damaged length can allocate to
 // 512 MiB, and only if its CRC was good.
 const maxChunks = 1 << 24
+
+// maxID is above every id that a store can give out.
+const maxID = maxChunks * ChunkIDs

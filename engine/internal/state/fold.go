@@ -125,7 +125,7 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 	isCopy, late := m.Flags&message.Copy != 0, m.Flags&message.Late != 0
 	topic := s.Topics[m.Topic]
 	if !isCopy {
-		if m.ID != s.NextID && (!s.lossy || m.ID < s.NextID) {
+		if m.ID < s.NextID || m.ID > s.NextID && !s.lossy || m.ID >= maxID {
 			return fmt.Errorf("%w: id %d, the next is %d", ErrFold, m.ID, s.NextID)
 		}
 		s.NextID = m.ID + 1
@@ -134,6 +134,9 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 		s.count(topic, m.DueMs, 1)
 		s.touch(m.ID, pos, 1)
 	} else {
+		if !s.known(m.ID) {
+			return fmt.Errorf("%w: copy of id %d, the next is %d", ErrFold, m.ID, s.NextID)
+		}
 		s.touch(m.ID, pos, 0)
 	}
 	e := timerlog.Entry{
@@ -193,12 +196,8 @@ func (s *State) Deliver(pos Offset, d *record.Deliver, ix Index) error {
 	for i := range d.Items {
 		it := &d.Items[i]
 		q := &d.Queues[it.Queue] // its base counts up with the items
-		if it.ID == 0 || it.ID >= s.NextID {
-			if s.lossy {
-				s.NextID = max(s.NextID, it.ID+1)
-			} else {
-				return fmt.Errorf("%w: id %d is delivered, the next is %d", ErrFold, it.ID, s.NextID)
-			}
+		if !s.known(it.ID) {
+			return fmt.Errorf("%w: id %d is delivered, the next is %d", ErrFold, it.ID, s.NextID)
 		}
 		topic := s.Topics[q.Topic]
 		s.count(topic, it.Due, -1)
@@ -237,7 +236,7 @@ func (s *State) Supersede(pos Offset, m *record.Supersede, ix Index) error {
 
 // Undo folds that a cancel was taken back: the cancelled id is superseded by that of the message record that follows.
 func (s *State) Undo(pos Offset, m *record.Supersede, ix Index) error {
-	if (m.NewID != s.NextID || m.ID >= s.NextID) && !s.lossy {
+	if m.NewID != s.NextID && !s.lossy || !s.known(m.ID) {
 		return fmt.Errorf("%w: cancel of %d undone as id %d, the next is %d", ErrFold, m.ID, m.NewID, s.NextID)
 	}
 	s.touch(m.ID, pos, 0)
@@ -245,10 +244,7 @@ func (s *State) Undo(pos Offset, m *record.Supersede, ix Index) error {
 }
 
 func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix Index) error {
-	if c.ID == 0 || c.ID >= s.NextID || int(c.Lane) >= len(s.Lanes) {
-		if s.lossy {
-			return nil
-		}
+	if int(c.Lane) >= len(s.Lanes) || !s.known(c.ID) {
 		return fmt.Errorf("%w: id %d of lane %d, the next id is %d", ErrFold, c.ID, c.Lane, s.NextID)
 	}
 	s.count(s.Topics[c.Topic], c.Due, -1)
@@ -258,6 +254,15 @@ func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix 
 	}
 	ix.Gone(c.Lane, c.Key())
 	return nil
+}
+
+// known says whether a record may speak of an id as one that was given out. Behind a lost range every id that a store can
+// have is: its message may lie in the range, and what is said of it now must hold when a state record has counted it.
+func (s *State) known(id uint64) bool {
+	if id >= s.NextID && id < maxID && s.lossy {
+		s.NextID = id + 1
+	}
+	return id > 0 && id < s.NextID
 }
 
 // hourMs is the width of a count in Hours.
@@ -379,14 +384,15 @@ func (s *State) forget() {
 	}
 }
 
-// Hole folds that the bytes of a message cannot be read.
+// Hole folds that the bytes of a message cannot be read. Holes that meet become one.
 func (s *State) Hole(h *record.Hole) error {
-	at := sort.Search(len(s.Holes), func(i int) bool { return s.Holes[i].From >= h.From })
-	if at < len(s.Holes) && s.Holes[at].From == h.From {
-		s.Holes[at].To = max(s.Holes[at].To, h.To)
-		return nil
+	n := Hole{h.From, h.To}
+	from := sort.Search(len(s.Holes), func(i int) bool { return s.Holes[i].To >= n.From })
+	to := from
+	for ; to < len(s.Holes) && s.Holes[to].From <= n.To; to++ {
+		n.From, n.To = min(n.From, s.Holes[to].From), max(n.To, s.Holes[to].To)
 	}
-	s.Holes = slices.Insert(s.Holes, at, Hole{h.From, h.To})
+	s.Holes = slices.Replace(s.Holes, from, to, n)
 	return nil
 }
 
