@@ -360,7 +360,7 @@ func TestCodecsAllocateNothing(t *testing.T) {
 func TestKindsAreFixed(t *testing.T) {
 	for name, kind := range map[string]commitlog.Kind{
 		"message": message.KindMessage, "deliver": 2, "cancel": 3, "supersede": 4, "topic": 5, "group": 6, "commit": 7,
-		"roll": 8, "trim": 9, "state": 10, "hole": 11, "verdict": 12, "claim": 13, "kind 0": 0, "kind 14": 14, "kind 255": 255,
+		"roll": 8, "trim": 9, "state": 10, "hole": 11, "verdict": 12, "claim": 13, "undo": 14, "kind 0": 0, "kind 15": 15, "kind 255": 255,
 	} {
 		if got := record.Name(kind); got != name {
 			t.Errorf("kind %d is %q, want %q", kind, got, name)
@@ -369,7 +369,7 @@ func TestKindsAreFixed(t *testing.T) {
 	for _, c := range []struct{ got, want commitlog.Kind }{
 		{record.KindDeliver, 2}, {record.KindCancel, 3}, {record.KindSupersede, 4}, {record.KindTopic, 5}, {record.KindGroup, 6},
 		{record.KindCommit, 7}, {record.KindRoll, 8}, {record.KindTrim, 9}, {record.KindState, 10}, {record.KindHole, 11},
-		{record.KindVerdict, 12}, {record.KindClaim, 13}, {message.KindMessage, 1},
+		{record.KindVerdict, 12}, {record.KindClaim, 13}, {record.KindUndo, 14}, {message.KindMessage, 1},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s is kind %d on disk, not %d", record.Name(c.want), c.want, c.got)

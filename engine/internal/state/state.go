@@ -94,9 +94,11 @@ type State struct {
 	scratch decoded
 }
 
-// Bits is a set of ids.
+// Bits is what became of ids.
 type Bits interface {
+	// Get returns the state of an id, Regular if nothing was said of it. It may read a page.
 	Get(id uint64) (statebits.State, error)
+	// Set says what became of an id. It may read a page.
 	Set(id uint64, s statebits.State) error
 }
 
@@ -294,7 +296,8 @@ func holds(sorted []Hole, pos Offset) bool {
 	return i < len(sorted) && pos >= sorted[i].From
 }
 
-// Lossy says whether the fold waits for a state record after a lost range; Resume continues a fold that a checkpoint
-// saved in that state.
-func (s *State) Lossy() bool       { return s.lossy }
+// Lossy says whether the fold waits for a state record after a lost range.
+func (s *State) Lossy() bool { return s.lossy }
+
+// Resume continues a fold that a checkpoint saved, lossy or not.
 func (s *State) Resume(lossy bool) { s.lossy = lossy }
