@@ -199,7 +199,7 @@ func (c *cleanup) run() error {
 		}
 	}
 	if !e.ck.swept { // a crash may have come between the end of a topic and this
-		if err := e.queues.Sweep(); err != nil {
+		if err := e.queues.Sweep(s.queuesAt); err != nil {
 			return err
 		}
 		e.ck.swept = true

@@ -106,10 +106,14 @@ func (s *Set) Verify() error {
 	return nil
 }
 
-// Sweep removes the files of queues that are not in the set: a crash came between the end of a topic and the job that
-// RemoveTopic returned. As that job, it must not run before both copies of a checkpoint without them are durable. What
-// does not look like the directory of a queue stays.
-func (s *Set) Sweep() error {
+// Sweep removes the files of queues that are neither in the set nor in the states of the last checkpoint: a crash came
+// between the end of a topic and the job that RemoveTopic returned. As that job, it must not run before both copies of
+// that checkpoint are durable. What does not look like the directory of a queue stays.
+func (s *Set) Sweep(at States) error {
+	recorded := make(map[Key]bool, len(at.Queues))
+	for _, state := range at.Queues {
+		recorded[state.Key] = true
+	}
 	topics, err := s.dirs(s.dir)
 	if err != nil {
 		return err
@@ -121,9 +125,9 @@ func (s *Set) Sweep() error {
 		}
 		kept := 0
 		for _, queue := range queues {
-			if s.Queue(topic, queue) != nil {
+			if k := (Key{topic, queue}); recorded[k] || s.Queue(topic, queue) != nil {
 				kept++
-			} else if err := s.removeQueue(Key{topic, queue}); err != nil {
+			} else if err := s.removeQueue(k); err != nil {
 				return err
 			}
 		}

@@ -182,7 +182,7 @@ func TestSetRemoveTopic(t *testing.T) {
 func TestSetSweep(t *testing.T) {
 	fsys := crashfs.New(crashfs.Options{})
 	s := open(t, fsys, consumequeue.States{})
-	if err := s.Sweep(); err != nil {
+	if err := s.Sweep(consumequeue.States{}); err != nil {
 		t.Errorf("without a directory: %v", err)
 	}
 	for _, k := range []consumequeue.Key{{1, 0}, {1, 1}, {2, 0}} {
@@ -196,7 +196,7 @@ func TestSetSweep(t *testing.T) {
 		}
 	}
 	s = open(t, fsys, at)
-	if err := s.Sweep(); err != nil {
+	if err := s.Sweep(consumequeue.States{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
@@ -207,6 +207,14 @@ func TestSetSweep(t *testing.T) {
 		}
 	}
 	checkUnits(t, s.Queue(1, 0), 7, firstLife)
+
+	s.RemoveTopic(1) // after the checkpoint, whose recovery needs the files
+	if err := s.Sweep(at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fsys.Stat(dir + "/1/0"); err != nil {
+		t.Errorf("files that the last checkpoint names: %v", err)
+	}
 }
 
 func TestSetFlushGoesOnAfterAFullDisk(t *testing.T) {
