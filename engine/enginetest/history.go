@@ -107,6 +107,12 @@ func SeedConfig(seed uint64) SimConfig {
 	o.TailBytes = pick(r.IntN, 4<<10, 16<<10, 64<<10)
 	o.BitsBytes = pick(r.IntN, 1, 16<<10, 64<<10)
 	o.FireChunk = pick(r.IntN, 1, 2, 5, 16)
+	o.SecondsEntries = pick(r.IntN, 3, 4, 8, 64)
+	o.HoursEntries = pick(r.IntN, 3, 4, 8, 64)
+	o.SecondsSlots = pick(r.IntN, 64, 4096, 4096, 16384)
+	o.Lanes = pick(r.IntN, 1, 1, 2, 4)
+	o.Near = pick(r.IntN, 0, 0, time.Hour, 7*24*time.Hour)
+	o.MaxDelay = pick(r.IntN, 7*24*time.Hour, 500*24*time.Hour, 100*365*24*time.Hour)
 	o.Retention = pick(r.IntN, time.Second, 30*time.Second, 5*time.Minute, 72*time.Hour)
 	c := SimConfig{Seed: seed, Table: r.IntN(len(levelTables)), Plain: r.IntN(4) == 0}
 	o.RollAfter = pick(r.IntN, 90*time.Second, 4*time.Hour, 4*time.Hour, 72*time.Hour, 90*24*time.Hour) // levels that are longer are refused
@@ -125,6 +131,9 @@ func pick[T any](intN func(int) int, from ...T) T { return from[intN(len(from))]
 func tune(o engine.Options, a int) engine.Options {
 	o.LooseEntries = [...]int{4, 5, 9, 64}[a%4]
 	o.LooseRuns = [...]int{2, 3, 16}[a%3]
+	o.SecondsEntries = [...]int{5, 8, 64}[a%3]
+	o.HoursEntries = [...]int{4, 64}[a%2]
+	o.Near = [...]time.Duration{0, time.Hour, 7 * 24 * time.Hour}[a/5%3]
 	o.CheckpointEvery = [...]int64{4 << 10, 8 << 10, 32 << 10, 1 << 20}[a/4%4]
 	o.TailBytes = [...]int{4 << 10, 64 << 10}[a%2]
 	o.BitsBytes = [...]int{1, 64 << 10}[a/2%2]

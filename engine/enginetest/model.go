@@ -147,6 +147,7 @@ func (m *Model) Tune(opts engine.Options, levels []time.Duration) {
 	fill(&m.opts.Queues, 4)
 	fill(&m.opts.Retention, 72*time.Hour)
 	fill(&m.opts.RollAfter, 72*time.Hour)
+	fill(&m.opts.MaxDelay, 7*24*time.Hour)
 	for _, d := range levels {
 		m.levels = append(m.levels, d.Milliseconds())
 	}

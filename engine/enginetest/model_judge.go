@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/message"
@@ -17,6 +18,8 @@ func (m *Model) judge(e *entry, w *window) {
 		m.judgeFate(e, engine.Cancelled, w)
 	case *engine.Move:
 		m.judgeFate(e, engine.Moved, w)
+	case *engine.Undo:
+		m.judgeFate(e, engine.Restored, w)
 	case *engine.CommitOffset:
 		m.judgeCommit(e, c)
 	case *engine.DefineTopic:
@@ -56,18 +59,21 @@ func describe(e *entry) string {
 	case nil:
 		return fmt.Sprintf("a tick at wall %d", e.wall)
 	case *engine.Put:
-		return fmt.Sprintf("put m%d in %s/%d at level %d, wall %d", e.call.New, c.Topic, c.Queue, c.Level, e.wall)
+		return fmt.Sprintf("put m%d in %s/%d at level %d, due %d, delay %d, wall %d", e.call.New, c.Topic, c.Queue, c.Level,
+			c.DueMs, c.DelayMs, e.wall)
 	case *engine.Cancel:
 		return fmt.Sprintf("cancel of m%d", e.call.Target)
 	case *engine.Move:
 		return fmt.Sprintf("move of m%d to m%d at %d, wall %d", e.call.Target, e.call.New, c.DueMs, e.wall)
+	case *engine.Undo:
+		return fmt.Sprintf("undo of the cancel of m%d, by m%d, wall %d", e.call.Target, e.call.New, e.wall)
 	default:
 		return fmt.Sprintf("%T%+v", c, c)
 	}
 }
 
 func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
-	if m.refused(e, m.putFaults(p)...) {
+	if m.refused(e, m.putFaults(e, p)...) {
 		return
 	}
 	a := &e.ans
@@ -82,28 +88,19 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 	}
 	x := &m.msgs[e.call.New]
 	x.name, x.topic, x.queue, x.pos = p.Topic, a.Topic, a.Queue, e.pos
-	if level == 0 {
-		if a.Outcome != engine.Stored || a.Offset < 0 {
-			m.violated("%s was answered %v, offset %d", describe(e), outcomeNames[a.Outcome], a.Offset)
-			return
-		}
-		x.status = visible
-		q := m.queue(a.Topic, a.Queue)
-		if other, taken := q.want[a.Offset]; taken || a.Offset < int64(len(q.units)) {
-			m.violated("%s got offset %d, which m%d has", describe(e), a.Offset, other)
-		}
-		q.want[a.Offset] = e.call.New
-		w.run = min(w.run, e.run)
+	x.asked = m.dueOf(e, p)
+	if level == 0 && x.asked <= e.wall {
+		m.storedAtOnce(e, x, w)
 		return
 	}
-	x.level, x.asked = m.levels[level-1], e.wall+m.levels[level-1]
 	m.scheduled(e, x)
-	if x.level >= m.levelLimit() { // it goes the timed way, whose order is that of due times
+	if level == 0 || m.levels[level-1] >= m.levelLimit() { // a time of its own
 		if a.DueMs != x.asked {
 			m.violated("%s is due at %d, asked for was %d", describe(e), a.DueMs, x.asked)
 		}
 		return
 	}
+	x.level = m.levels[level-1]
 	tail, any := m.tails[x.level]
 	x.fifo = !any || x.asked >= tail-1000
 	if a.DueMs < x.asked || a.DueMs > x.asked && (a.DueMs > x.asked+1000 || a.DueMs > tail) {
@@ -112,10 +109,45 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 	m.tails[x.level] = max(tail, a.DueMs)
 }
 
+// storedAtOnce learns of a message that is visible.
+func (m *Model) storedAtOnce(e *entry, x *msg, w *window) {
+	a := &e.ans
+	if a.Outcome != engine.Stored || a.Offset < 0 {
+		m.violated("%s was answered %s, offset %d", describe(e), outcomeNames[a.Outcome], a.Offset)
+		return
+	}
+	x.status = visible
+	q := m.queue(a.Topic, a.Queue)
+	if other, taken := q.want[a.Offset]; taken || a.Offset < int64(len(q.units)) {
+		m.violated("%s got offset %d, which m%d has", describe(e), a.Offset, other)
+	}
+	q.want[a.Offset] = e.call.New
+	w.run = min(w.run, e.run)
+}
+
+// dueOf is the due time that a put asks for, ms.
+func (m *Model) dueOf(e *entry, p *engine.Put) int64 {
+	switch {
+	case p.Level > 0:
+		return e.wall + m.levels[min(p.Level, len(m.levels))-1]
+	case p.DelayMs > 0 && p.DelayMs > math.MaxInt64-e.wall:
+		return math.MaxInt64
+	case p.DelayMs > 0:
+		return e.wall + p.DelayMs
+	}
+	return p.DueMs
+}
+
 // putFaults lists why a put has to be refused.
-func (m *Model) putFaults(p *engine.Put) (faults []error) {
+func (m *Model) putFaults(e *entry, p *engine.Put) (faults []error) {
 	if p.Level < 0 {
 		faults = append(faults, engine.ErrLevel)
+	}
+	if p.DelayMs < 0 || p.Level != 0 && p.DueMs != 0 || p.Level != 0 && p.DelayMs != 0 || p.DueMs != 0 && p.DelayMs != 0 {
+		faults = append(faults, engine.ErrDue)
+	}
+	if p.Level == 0 {
+		faults = append(faults, m.dueFaults(e, m.dueOf(e, p))...)
 	}
 	queues := m.opts.Queues
 	t := m.topics[p.Topic]
@@ -136,6 +168,20 @@ func (m *Model) putFaults(p *engine.Put) (faults []error) {
 	}
 	if message.CheckProperties(p.Properties) != nil {
 		faults = append(faults, engine.ErrProperties, message.ErrProperties)
+	}
+	return faults
+}
+
+// yearEnd is the last millisecond of the year 9999, the last one that a message can be due at.
+const yearEnd = 253402300799999
+
+// dueFaults lists why a due time is refused.
+func (m *Model) dueFaults(e *entry, due int64) (faults []error) {
+	if due < 0 || due > yearEnd {
+		faults = append(faults, engine.ErrDue)
+	}
+	if due > e.wall && due-e.wall > m.opts.MaxDelay.Milliseconds() {
+		faults = append(faults, engine.ErrDelay)
 	}
 	return faults
 }
@@ -180,32 +226,27 @@ func (m *Model) scheduled(e *entry, x *msg) {
 		m.violated("%s got id %d, the next was %d", describe(e), a.ID, m.nextID)
 	}
 	m.nextID = a.ID + 1
-	if a.Outcome != engine.Scheduled && a.Outcome != engine.Moved {
+	if a.Outcome != engine.Scheduled && a.Outcome != engine.Moved && a.Outcome != engine.Restored {
 		m.violated("%s was answered %v", describe(e), outcomeNames[a.Outcome])
 	}
 	x.status, x.id, x.due, x.lane, x.handle = waiting, a.ID, a.DueMs, a.Lane, a.Handle()
 	m.byID[a.ID] = e.call.New
 }
 
-// judgeFate judges the answer to a cancel, or to a move.
+// judgeFate judges the answer to a cancel, a move or an undo.
 func (m *Model) judgeFate(e *entry, success engine.Outcome, w *window) {
 	if e.call.Target < 0 {
 		if e.ans.Outcome != engine.NotFound {
-			m.violated("%s, which never was, was answered %v", describe(e), outcomeNames[e.ans.Outcome])
+			m.violated("%s, which never was, was answered %s", describe(e), outcomeNames[e.ans.Outcome])
 		}
 		return
 	}
 	x := &m.msgs[e.call.Target]
+	if e.ans.Outcome == success {
+		m.succeeded(e, x, success)
+		return
+	}
 	switch e.ans.Outcome {
-	case success:
-		if x.status != waiting && x.status != orphaned {
-			m.violated("%s was answered %v, it is %v", describe(e), outcomeNames[success], x.status)
-		}
-		if success == engine.Cancelled {
-			x.status = cancelled
-			return
-		}
-		m.moved(e, x)
 	case engine.AlreadyCancelled:
 		m.must(e, x, cancelled)
 	case engine.Superseded:
@@ -217,27 +258,44 @@ func (m *Model) judgeFate(e *entry, success engine.Outcome, w *window) {
 			m.must(e, x, visible)
 		}
 	case engine.Refused:
-		m.moveRefused(e, x)
+		m.fateRefused(e, x)
+	case engine.Scheduled:
+		if success == engine.Restored && (x.status == waiting || x.status == orphaned) {
+			return // there is no cancel to undo
+		}
+		fallthrough
 	default:
-		m.violated("%s was answered %v, it is %v", describe(e), outcomeNames[e.ans.Outcome], x.status)
+		m.violated("%s was answered %s, it is %v", describe(e), outcomeNames[e.ans.Outcome], x.status)
 	}
 }
 
-func (m *Model) must(e *entry, x *msg, want status) {
-	if x.status != want {
-		m.violated("%s was answered %v, it is %v", describe(e), outcomeNames[e.ans.Outcome], x.status)
+// succeeded takes in a cancel, a move or an undo that was done.
+func (m *Model) succeeded(e *entry, x *msg, success engine.Outcome) {
+	want := x.status == waiting || x.status == orphaned
+	if success == engine.Restored {
+		want = x.status == cancelled
 	}
-}
-
-func (m *Model) moved(e *entry, x *msg) {
-	c := e.call.Command.(*engine.Move)
-	wasOrphan := x.status == orphaned
+	if !want {
+		m.violated("%s was answered %s, it is %v", describe(e), outcomeNames[success], x.status)
+	}
+	if success == engine.Cancelled {
+		x.status = cancelled
+		return
+	}
+	asked := x.due
+	if c, ok := e.call.Command.(*engine.Move); ok {
+		asked = c.DueMs
+		if faults := m.dueFaults(e, asked); faults != nil {
+			m.violated("%s was done, it had to be refused: %v", describe(e), faults)
+		}
+	} else if asked <= e.wall {
+		m.violated("%s was done, it was due at %d", describe(e), asked)
+	}
 	x.status = superseded
 	n := &m.msgs[e.call.New]
-	*n = msg{content: x.content, size: x.size, name: x.name, topic: x.topic, queue: x.queue, pos: e.pos}
-	n.asked = c.DueMs
+	*n = msg{content: x.content, size: x.size, name: x.name, topic: x.topic, queue: x.queue, pos: e.pos, asked: asked}
 	m.scheduled(e, n)
-	if wasOrphan {
+	if t := m.topics[n.name]; t == nil || t.id != n.topic {
 		n.status = orphaned
 	}
 	if n.due != n.asked && n.due != max(n.asked, e.wall) || e.ans.Topic != n.topic || e.ans.Queue != n.queue {
@@ -246,18 +304,31 @@ func (m *Model) moved(e *entry, x *msg) {
 	}
 }
 
-func (m *Model) moveRefused(e *entry, x *msg) {
-	c, ok := e.call.Command.(*engine.Move)
-	switch {
-	case !ok:
-		m.violated("%s was refused: %v", describe(e), e.ans.Err)
-	case m.Lenient && errors.Is(e.ans.Err, engine.ErrDiskFull), errors.Is(e.ans.Err, engine.ErrBacklog):
-	case errors.Is(e.ans.Err, engine.ErrStale): // a roll came in between; the caller reads again
-	case errors.Is(e.ans.Err, engine.ErrNoTopic) && x.status == orphaned:
-	case errors.Is(e.ans.Err, engine.ErrDue) && (c.DueMs < 1 || c.DueMs-e.wall > int64(36500*24*3600*1000)):
-	default:
-		m.violated("%s was refused: %v", describe(e), e.ans.Err)
+func (m *Model) must(e *entry, x *msg, want status) {
+	if x.status != want {
+		m.violated("%s was answered %s, it is %v", describe(e), outcomeNames[e.ans.Outcome], x.status)
 	}
+}
+
+// fateRefused judges a refusal of a move or an undo.
+func (m *Model) fateRefused(e *entry, x *msg) {
+	err := e.ans.Err
+	if m.Lenient && errors.Is(err, engine.ErrDiskFull) || errors.Is(err, engine.ErrBacklog) {
+		return
+	}
+	switch c := e.call.Command.(type) {
+	case *engine.Move:
+		for _, f := range m.dueFaults(e, c.DueMs) {
+			if errors.Is(err, f) {
+				return
+			}
+		}
+	case *engine.Undo:
+		if errors.Is(err, engine.ErrTooLate) && x.due <= e.wall {
+			return
+		}
+	}
+	m.violated("%s was refused: %v", describe(e), err)
 }
 
 func (m *Model) judgeCommit(e *entry, c *engine.CommitOffset) {

@@ -29,8 +29,16 @@ func (m *Model) Recovered(e *engine.Engine) {
 
 // forget drops a call that did not survive, after a look that it did not.
 func (m *Model) forget(e *engine.Engine, lost *entry) {
-	if lost.call.Command == nil || lost.ans.ID == 0 || lost.ans.Outcome != engine.Scheduled && lost.ans.Outcome != engine.Moved {
+	switch lost.call.Command.(type) {
+	case *engine.Put, *engine.Move, *engine.Undo:
+	default:
 		return
+	}
+	if o := lost.ans.Outcome; o != engine.Scheduled && o != engine.Moved && o != engine.Restored || lost.call.New < 0 {
+		return
+	}
+	if _, undo := lost.call.Command.(*engine.Undo); undo && lost.ans.Outcome == engine.Scheduled {
+		return // it speaks of the old message
 	}
 	if got, _, err := e.Verdict(lost.ans.Handle()); err != nil || got != engine.NotFound {
 		m.violated("%s is beyond the end of the log at %d, and its verdict is %v, %v", describe(lost), m.released, got, err)

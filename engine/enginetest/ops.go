@@ -3,6 +3,8 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -23,6 +25,7 @@ func init() {
 	ops = map[string]action{
 		"put":    {6, func(s *Sim, a, b int) { s.call(s.put(a, b, 0)) }},
 		"level":  {14, func(s *Sim, a, b int) { s.call(s.put(a, b, s.level(a))) }},
+		"delay":  {10, func(s *Sim, a, b int) { s.call(s.timed(a, b)) }},
 		"batch":  {4, opBatch},
 		"fill":   {3, opFill},
 		"bad":    {2, opBad},
@@ -30,6 +33,9 @@ func init() {
 		"forge":  {1, opForge},
 		"move":   {4, opMove},
 		"moves":  {3, opMoves},
+		"undo":   {3, opUndo},
+		"list":   {3, opList},
+		"count":  {1, opCount},
 		"pull":   {3, opPull},
 		"view":   {2, opView},
 		"offset": {3, opOffset},
@@ -87,6 +93,30 @@ func (s *Sim) put(a, b, level int) Call {
 	return Call{Command: p, New: n, Target: -1}
 }
 
+// delays are what timed messages wait; -1 and 0 are due at once, the longest may be refused.
+var delays = [...]time.Duration{
+	-time.Hour, 0, time.Millisecond, 700 * time.Millisecond, time.Second, 3 * time.Second, 40 * time.Second, 5 * time.Minute,
+	59 * time.Minute, 61 * time.Minute, 3 * time.Hour, 25 * time.Hour, 8 * 24 * time.Hour, 40 * 24 * time.Hour,
+	400 * 24 * time.Hour, 9 * 365 * 24 * time.Hour, 100 * 365 * 24 * time.Hour,
+}
+
+// due is a time of its own for a message: a delay from now, at times moved to a border of a slot.
+func (s *Sim) due(b int) int64 {
+	due := s.Clock.Wall() + delays[b%len(delays)].Milliseconds()
+	width := [...]int64{1, 1000, 3600_000, 24 * 3600_000, 64_000}[b/len(delays)%5]
+	return due/width*width + int64(b%3-1)*(width%2^1)
+}
+
+// timed makes a Put with a due time, or with a delay.
+func (s *Sim) timed(a, b int) Call {
+	c := s.put(a, a+b, 0)
+	p := c.Command.(*engine.Put)
+	if p.DueMs = s.due(b); a%3 == 0 {
+		p.DueMs, p.DelayMs = 0, max(p.DueMs-s.Clock.Wall(), 0)
+	}
+	return c
+}
+
 // level is mostly one of the table, at times one above the last.
 func (s *Sim) level(a int) int {
 	n := len(levelTables[s.table])
@@ -106,6 +136,8 @@ func opBatch(s *Sim, a, b int) {
 		switch {
 		case (a+i)%5 == 0:
 			calls = append(calls, s.put(a+i, b+i, 0))
+		case (a+i)%5 == 1:
+			calls = append(calls, s.timed(a+i, b+i))
 		case (a+i)%7 == 3:
 			if c, ok := s.cancel(a+i, b); ok {
 				calls = append(calls, c, c) // the second one is too late
@@ -131,7 +163,15 @@ func opFill(s *Sim, a, b int) {
 func opBad(s *Sim, a, b int) {
 	c := s.put(a, b, 1)
 	p := c.Command.(*engine.Put)
-	switch a % 8 {
+	switch a % 12 {
+	case 8:
+		p.Level, p.DelayMs = 0, -1-int64(b)
+	case 9:
+		p.DueMs = s.Clock.Wall() + 1000
+	case 10:
+		p.Level, p.DueMs = 0, -int64(b)-1
+	case 11:
+		p.Level, p.DelayMs = 0, math.MaxInt64-int64(b)
 	case 0:
 		p.Level = -1 - b
 	case 1:
@@ -154,9 +194,14 @@ func opBad(s *Sim, a, b int) {
 
 // known picks a message that ever waited, the newest first.
 func (s *Sim) known(a int) (int, bool) {
+	return s.knownOf(a, waiting, visible, cancelled, superseded, orphaned)
+}
+
+// knownOf picks a message of one of these states that ever waited, the newest first.
+func (s *Sim) knownOf(a int, of ...status) (int, bool) {
 	var ids []int
 	for i := len(s.Model.msgs) - 1; i >= 0 && len(ids) < 40; i-- {
-		if x := &s.Model.msgs[i]; x.id != 0 && x.status != unborn {
+		if x := &s.Model.msgs[i]; x.id != 0 && slices.Contains(of, x.status) {
 			ids = append(ids, i)
 		}
 	}
@@ -217,10 +262,27 @@ func opMove(s *Sim, a, b int) {
 		}
 		return
 	}
-	delay := []time.Duration{-time.Hour, 0, 1, 700 * time.Millisecond, 5 * time.Second, time.Minute, time.Hour,
-		50 * time.Hour, 40 * 24 * time.Hour, 400 * 24 * time.Hour}[b%10]
-	c := &engine.Move{Handle: h, DueMs: s.Clock.Wall() + delay.Milliseconds(), Record: pending}
+	c := &engine.Move{Handle: h, DueMs: s.due(b), Record: pending}
 	s.call(Call{Command: c, New: s.Model.New(0), Target: n})
+}
+
+// opUndo takes a cancel back. What is not cancelled is answered as it is.
+func opUndo(s *Sim, a, _ int) {
+	n, ok := s.knownOf(a, cancelled)
+	if !ok {
+		if n, ok = s.known(a); !ok {
+			return
+		}
+	}
+	h := s.openHandle(s.Model.msgs[n].handle)
+	record, err := s.e.ReadCancelled(h)
+	if err != nil && !errors.Is(err, engine.ErrNoMessage) && !s.Failing {
+		s.failed("read a cancelled message", fmt.Errorf("m%d: %w", n, err))
+	}
+	if got, _, _ := s.e.Verdict(h); err != nil && got == engine.AlreadyCancelled {
+		return // its body is gone
+	}
+	s.call(Call{Command: &engine.Undo{Handle: h, Record: record}, New: s.Model.New(0), Target: n})
 }
 
 // opMoves moves several messages, so that loose memtables fill.
@@ -333,7 +395,8 @@ func opInstall(s *Sim, a, _ int) {
 
 // downtime of a stop.
 func downtime(a int) time.Duration {
-	return []time.Duration{0, 0, time.Second, time.Hour, 30 * 24 * time.Hour, 400 * 24 * time.Hour, -time.Hour, time.Millisecond}[a%8]
+	return []time.Duration{0, 0, 0, time.Second, time.Hour, 9 * 24 * time.Hour, 30 * 24 * time.Hour, 400 * 24 * time.Hour,
+		3650 * 24 * time.Hour, -time.Hour, time.Millisecond}[a%11]
 }
 
 func policy(b int) crashfs.Policy {

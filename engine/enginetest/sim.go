@@ -35,6 +35,7 @@ type Sim struct {
 	e         *engine.Engine
 	jobs      []*job
 	unsynced  bool            // something was committed since the last Sync
+	list      *listing        // a walk through the waiting messages, nil for none
 	synced    []engine.Offset // confirmed by Sync and not released, ascending
 	next      int64           // when Tick wants to be called again
 	opened    int64           // mono at Open, ns
@@ -66,6 +67,7 @@ var outcomeNames = [...]string{
 	engine.Refused: "Refused", engine.Stored: "Stored", engine.Scheduled: "Scheduled", engine.Cancelled: "Cancelled",
 	engine.Moved: "Moved", engine.AlreadyCancelled: "AlreadyCancelled", engine.Superseded: "Superseded",
 	engine.Delivered: "Delivered", engine.NotFound: "NotFound", engine.Done: "Done",
+	engine.Restored: "Restored",
 }
 
 // answer counts an answer, and the reason of a refusal.
@@ -73,7 +75,7 @@ func (c Coverage) answer(a *engine.Answer) {
 	c["answer "+outcomeNames[a.Outcome]]++
 	for _, kind := range []error{
 		engine.ErrTopicName, engine.ErrNoTopic, engine.ErrQueue, engine.ErrLevel, engine.ErrTooLarge, engine.ErrProperties,
-		engine.ErrDue, engine.ErrOffset, engine.ErrDiskFull, engine.ErrBacklog, engine.ErrStale,
+		engine.ErrDue, engine.ErrDelay, engine.ErrTooLate, engine.ErrOffset, engine.ErrDiskFull, engine.ErrBacklog, engine.ErrStale,
 	} {
 		if errors.Is(a.Err, kind) {
 			c["refused "+kind.Error()]++

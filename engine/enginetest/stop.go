@@ -74,6 +74,9 @@ func (s *Sim) Mend(disk *crashfs.FS) {
 // halt notes that the engine is gone.
 func (s *Sim) halt(disk *crashfs.FS, down time.Duration) {
 	s.stats()
+	if len(s.Model.journal) > 0 {
+		s.list = nil // a cancel that hid a message may be undone
+	}
 	s.ran = s.running()
 	s.FS = disk
 	s.Clock.Restart(down)
