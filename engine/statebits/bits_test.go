@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/statebits"
+	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
 
@@ -430,5 +431,78 @@ func TestClosed(t *testing.T) {
 	}
 	if !errors.Is(err, statebits.ErrClosed) {
 		t.Errorf("read after closing: %v", err)
+	}
+}
+
+// Redo over a page that was read already, or came before, is a change as any other.
+func TestRedoOverPage(t *testing.T) {
+	disk := newFS()
+	b := open(t, disk, statebits.Options{}, statebits.Table{})
+	set(t, b, first(2), statebits.Cancelled)
+	checkpoint(t, b)
+	b = open(t, disk, statebits.Options{}, b.Table())
+	checkGet(t, b, first(2), statebits.Cancelled)
+	for _, s := range []byte{2, 3} {
+		data := make([]byte, statebits.PageBytes)
+		data[0] = s
+		if err := b.Redo(statebits.Page{Chunk: 2, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+		checkGet(t, b, first(2), statebits.State(s))
+		if b.DirtyBytes() != statebits.PageBytes {
+			t.Errorf("%d dirty bytes", b.DirtyBytes())
+		}
+	}
+}
+
+// countFS counts open files.
+type countFS struct {
+	vfs.FS
+	open int
+}
+
+type countFile struct {
+	vfs.File
+	fs *countFS
+}
+
+func (f *countFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	file, err := f.FS.OpenFile(name, flag, perm)
+	if err == nil {
+		f.open++
+	}
+	return countFile{file, f}, err
+}
+
+func (f countFile) Close() error {
+	f.fs.open--
+	return f.File.Close()
+}
+
+func TestOpenFiles(t *testing.T) {
+	fsys := &countFS{FS: newFS()}
+	b := open(t, fsys, statebits.Options{CacheBytes: 1}, statebits.Table{})
+	const files = 20
+	for f := range uint64(files) {
+		set(t, b, first(256*f), statebits.Cancelled)
+	}
+	checkpoint(t, b)
+	if fsys.open != 0 {
+		t.Errorf("%d files are open after writing", fsys.open)
+	}
+	for range 2 {
+		for f := range uint64(files) {
+			checkGet(t, b, first(256*f), statebits.Cancelled)
+		}
+	}
+	if fsys.open != 16 {
+		t.Errorf("%d files are open after reading", fsys.open)
+	}
+	b.CloseChunk(256 * (files - 1))
+	if fsys.open != 15 {
+		t.Errorf("%d files are open after the last chunk of one was closed", fsys.open)
+	}
+	if err := b.Close(); err != nil || fsys.open != 0 {
+		t.Errorf("%d files are open after closing, %v", fsys.open, err)
 	}
 }
