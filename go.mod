@@ -2,7 +2,12 @@ module github.com/tidewheel/tidewheel
 
 go 1.26
 
-require github.com/spf13/afero v1.15.0
+require (
+	github.com/rogpeppe/go-internal v1.16.0
+	github.com/spf13/afero v1.15.0
+)
+
+require golang.org/x/tools v0.35.0 // indirect
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect

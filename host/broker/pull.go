@@ -80,7 +80,7 @@ func (b *Broker) Pull(ctx context.Context, req PullRequest, into *Pulled) error 
 	defer timer.Stop()
 	for {
 		bell := b.bells.listen(p.ref)
-		err := p.look()
+		err := p.look(ctx)
 		if err != nil || into.Count() > 0 || req.Wait == 0 {
 			b.bells.leave(p.ref, bell)
 			return err
@@ -146,12 +146,44 @@ type pull struct {
 // place is where a queue is read from.
 type place struct {
 	QueueOffset
-	follow bool // by the committed offset: what was deleted is passed over
+	follow bool  // by the committed offset: what was deleted is passed over
+	min    int64 // the queue's first offset, as it may be told
+	max    int64 // the queue's end at the begin
+}
+
+// settled waits until what was computed at a position may be told. When the log has failed that will never be; then
+// durable messages can be read all the same, from where the state before the failure says.
+func (p *pull) settled(ctx context.Context, pos engine.Offset) error {
+	if err := p.b.gate.wait(ctx, pos); !errors.Is(err, ErrFailed) {
+		return err
+	}
+	return nil
+}
+
+// topic describes the topic.
+func (p *pull) topic(ctx context.Context) (engine.TopicInfo, error) {
+	if err := p.b.enter(); err != nil {
+		return engine.TopicInfo{}, err
+	}
+	info, ok, pos := p.b.e.Topic(p.req.Topic)
+	p.b.leave()
+	if !ok {
+		return info, p.refusal(ctx, pos, fmt.Errorf("broker: %w: %q", engine.ErrNoTopic, p.req.Topic))
+	}
+	return info, p.settled(ctx, pos)
+}
+
+// refusal is an error that depends on state: it is held until that is durable, and after a failure it is not told.
+func (p *pull) refusal(ctx context.Context, pos engine.Offset, refusal error) error {
+	if err := p.b.gate.wait(ctx, pos); err != nil {
+		return err
+	}
+	return refusal
 }
 
 // resolve finds out which queues are to be read from where.
 func (p *pull) resolve(ctx context.Context) error {
-	info, err := p.b.Topic(ctx, p.req.Topic)
+	info, err := p.topic(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,12 +202,12 @@ func (p *pull) resolve(ctx context.Context) error {
 			return fmt.Errorf("broker: %w: %s has queues 0 to %d, not %d",
 				engine.ErrQueue, p.req.Topic, len(info.Queues)-1, f.Queue)
 		}
-		at := place{f, f.Offset == Committed}
+		at := place{f, f.Offset == Committed, info.Queues[f.Queue].Min, info.Queues[f.Queue].Visible}
 		if at.follow {
 			if at.Offset, err = p.committed(ctx, f.Queue); err != nil {
 				return err
 			}
-			at.Offset = max(at.Offset, info.Queues[f.Queue].Min)
+			at.Offset = max(at.Offset, at.min)
 		}
 		p.from = append(p.from, at)
 	}
@@ -192,11 +224,11 @@ func (p *pull) committed(ctx context.Context, queue int) (int64, error) {
 	}
 	offset, _, pos := p.b.e.Committed(p.req.Group, p.req.Topic, queue)
 	p.b.leave()
-	return offset, p.b.gate.wait(ctx, pos)
+	return offset, p.settled(ctx, pos)
 }
 
 // look reads every queue once, starting with another one each time, so that a busy one does not hide the rest.
-func (p *pull) look() error {
+func (p *pull) look(ctx context.Context) error {
 	count, bytes := p.req.MaxCount, p.req.MaxBytes
 	turn := int(p.b.turn.Add(1))
 	p.into.Queues = p.into.Queues[:0]
@@ -205,10 +237,11 @@ func (p *pull) look() error {
 		part := p.into.next()
 		part.Queue = at.Queue
 		if count <= 0 || bytes <= 0 {
-			part.Pulled.Messages, part.Next = part.Pulled.Messages[:0], at.Offset
+			part.Messages = part.Messages[:0]
+			part.Next, part.Min, part.Max = at.Offset, at.min, at.max
 			continue
 		}
-		if err := p.read(at, part, count, bytes); err != nil {
+		if err := p.read(ctx, at, part, count, bytes); err != nil {
 			return err
 		}
 		count -= len(part.Messages)
@@ -230,21 +263,18 @@ func (p *Pulled) next() *PulledQueue {
 }
 
 // read asks the engine for one queue's messages, past those with other tags.
-func (p *pull) read(at *place, part *PulledQueue, count, bytes int) error {
-	if err := p.b.enter(); err != nil {
-		return err
-	}
-	defer p.b.leave()
+func (p *pull) read(ctx context.Context, at *place, part *PulledQueue, count, bytes int) error {
 	for range filterRounds {
-		err := p.b.e.Pull(engine.PullRequest{
-			Topic: p.req.Topic, Queue: at.Queue, Offset: at.Offset, MaxCount: count, MaxBytes: bytes, Tags: p.tags,
-		}, &part.Pulled)
+		err := p.ask(at, part, count, bytes)
 		if errors.Is(err, engine.ErrTrimmed) && at.follow && part.Min > at.Offset {
-			at.Offset = part.Min
+			if err := p.settled(ctx, part.Position); err != nil {
+				return err
+			}
+			at.Offset, at.min = part.Min, part.Min
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("broker: pull: %w", err)
+			return p.refusal(ctx, part.Position, fmt.Errorf("broker: %w", err))
 		}
 		moved := part.Next > at.Offset
 		at.Offset = part.Next
@@ -253,8 +283,19 @@ func (p *pull) read(at *place, part *PulledQueue, count, bytes int) error {
 			break
 		}
 	}
-	part.Next = at.Offset
+	part.Next, part.Min = at.Offset, at.min
 	return nil
+}
+
+// ask is one pull of the engine's.
+func (p *pull) ask(at *place, part *PulledQueue, count, bytes int) error {
+	if err := p.b.enter(); err != nil {
+		return err
+	}
+	defer p.b.leave()
+	return p.b.e.Pull(engine.PullRequest{
+		Topic: p.req.Topic, Queue: at.Queue, Offset: at.Offset, MaxCount: count, MaxBytes: bytes, Tags: p.tags,
+	}, &part.Pulled)
 }
 
 // unwanted tells tags apart that have the same hash.

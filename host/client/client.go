@@ -1,0 +1,254 @@
+// Package client speaks to a Tidewheel server over HTTP, with the types of package httpapi.
+//
+//	c, err := client.New("http://127.0.0.1:7070")
+//	s, err := c.Put(ctx, "orders", httpapi.Envelope{Body: &body, DelayLevel: 3})
+//	got, err := c.Pull(ctx, client.Pull{Topic: "orders", Group: "billing", Wait: 20 * time.Second})
+//
+// An error is a *httpapi.Problem when the server answered, and of kind ErrUnreachable when it could not be asked or did
+// not answer: then it is open whether a request was done.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidewheel/tidewheel/host/httpapi"
+)
+
+// DefaultURL is where a server listens that was not told otherwise.
+const DefaultURL = "http://127.0.0.1:7070"
+
+// ErrUnreachable is the kind of an error when no answer came.
+var ErrUnreachable = errors.New("client: the server does not answer")
+
+// ErrNotSent is the kind of an ErrUnreachable when no connection was made: then nothing was done.
+var ErrNotSent = errors.New("no connection")
+
+// maxAnswer bounds what is read of an answer, bytes: a full pull of large messages, with room.
+const maxAnswer = 64 << 20
+
+// Client is a server's address with connections to it. It is safe for concurrent use. CloseIdle lets go of them.
+type Client struct {
+	base string
+	http *http.Client
+}
+
+// New makes a client for the base URL of a server. It does not connect.
+func New(base string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("client: %q is not a URL like %s", base, DefaultURL)
+	}
+	return &Client{
+		base: strings.TrimSuffix(base, "/"),
+		http: &http.Client{
+			Transport: &http.Transport{
+				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+				MaxIdleConnsPerHost: 256,
+				IdleConnTimeout:     time.Minute,
+			},
+			// The server never redirects; whoever does is not it, and a put that is followed becomes a GET.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// CloseIdle closes the connections that no request is using.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
+// Put stores one message. The envelope's topic is not used.
+func (c *Client) Put(ctx context.Context, topic string, e httpapi.Envelope) (httpapi.Stored, error) {
+	var s httpapi.Stored
+	e.Topic = ""
+	b, err := json.Marshal(e)
+	if err != nil {
+		return s, fmt.Errorf("client: %w", err)
+	}
+	header := http.Header{"Content-Type": {httpapi.EnvelopeType}}
+	err = c.call(ctx, "POST", "/v1/topics/"+url.PathEscape(topic)+"/messages", header, b, &s)
+	return s, err
+}
+
+// PutRaw stores one message with its body as it is; header has the Tidewheel- headers of package httpapi, and may be
+// nil.
+func (c *Client) PutRaw(ctx context.Context, topic string, header http.Header, body []byte) (httpapi.Stored, error) {
+	var s httpapi.Stored
+	err := c.call(ctx, "POST", "/v1/topics/"+url.PathEscape(topic)+"/messages", header, body, &s)
+	return s, err
+}
+
+// PutBatch stores the envelopes of NDJSON lines, a topic in each. There is a result for each line that is not empty.
+func (c *Client) PutBatch(ctx context.Context, ndjson []byte) ([]httpapi.BatchResult, error) {
+	var raw []byte
+	header := http.Header{"Content-Type": {"application/x-ndjson"}}
+	if err := c.call(ctx, "POST", "/v1/messages/batch", header, ndjson, &raw); err != nil {
+		return nil, err
+	}
+	var results []httpapi.BatchResult
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		var r httpapi.BatchResult
+		if err := dec.Decode(&r); err == io.EOF {
+			return results, nil
+		} else if err != nil {
+			return results, fmt.Errorf("%w: the answer makes no sense: %w", ErrUnreachable, err)
+		}
+		results = append(results, r)
+	}
+}
+
+// Pull asks for messages of a topic.
+type Pull struct {
+	Topic string
+	Group string
+	// From says which queues to read and from where; a negative offset is where the group stands. Nil: all queues.
+	From []httpapi.QueueOffset
+	Tags []string
+	Max  int // 0: the server's choice
+	Wait time.Duration
+}
+
+// Pull reads messages.
+func (c *Client) Pull(ctx context.Context, p Pull) (httpapi.Messages, error) {
+	q := url.Values{}
+	if p.Group != "" {
+		q.Set("group", p.Group)
+	}
+	for _, f := range p.From {
+		q.Add("queue", strconv.Itoa(f.Queue))
+		q.Add("offset", strconv.FormatInt(max(int64(f.Offset), -1), 10))
+	}
+	for _, tag := range p.Tags {
+		q.Add("tag", tag)
+	}
+	if p.Max > 0 {
+		q.Set("max", strconv.Itoa(p.Max))
+	}
+	if p.Wait > 0 {
+		q.Set("wait", p.Wait.String())
+	}
+	var m httpapi.Messages
+	err := c.call(ctx, "GET", "/v1/topics/"+url.PathEscape(p.Topic)+"/messages?"+q.Encode(), nil, nil, &m)
+	return m, err
+}
+
+// Ack commits how far a group has come.
+func (c *Client) Ack(ctx context.Context, topic string, ack httpapi.Ack) error {
+	b, err := json.Marshal(ack)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	return c.call(ctx, "POST", "/v1/topics/"+url.PathEscape(topic)+"/ack", nil, b, nil)
+}
+
+// Cancel takes a waiting message back. Too late is a problem with status 409, an unknown handle one with 404.
+func (c *Client) Cancel(ctx context.Context, handle string) (httpapi.Cancelled, error) {
+	var out httpapi.Cancelled
+	err := c.call(ctx, "DELETE", "/v1/timers/"+url.PathEscape(handle), nil, nil, &out)
+	return out, err
+}
+
+// Timer says what became of a delayed message.
+func (c *Client) Timer(ctx context.Context, handle string) (httpapi.Timer, error) {
+	var out httpapi.Timer
+	err := c.call(ctx, "GET", "/v1/timers/"+url.PathEscape(handle), nil, nil, &out)
+	return out, err
+}
+
+// DefineTopic makes a topic, or changes its queues.
+func (c *Client) DefineTopic(ctx context.Context, topic string, queues int) (httpapi.Topic, error) {
+	var out httpapi.Topic
+	b, err := json.Marshal(httpapi.TopicSpec{Queues: queues})
+	if err != nil {
+		return out, fmt.Errorf("client: %w", err)
+	}
+	err = c.call(ctx, "PUT", "/v1/topics/"+url.PathEscape(topic), nil, b, &out)
+	return out, err
+}
+
+// Topics lists the topics.
+func (c *Client) Topics(ctx context.Context) (httpapi.Topics, error) {
+	var out httpapi.Topics
+	err := c.call(ctx, "GET", "/v1/topics", nil, nil, &out)
+	return out, err
+}
+
+// Status counts.
+func (c *Client) Status(ctx context.Context) (httpapi.Status, error) {
+	var out httpapi.Status
+	err := c.call(ctx, "GET", "/v1/status", nil, nil, &out)
+	return out, err
+}
+
+// Ready is nil when the server takes messages.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.call(ctx, "GET", "/readyz", nil, nil, nil)
+}
+
+// call sends one request and reads its answer: a *[]byte gets it as it is, nil drops it, anything else is JSON.
+func (c *Client) call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	if header != nil {
+		req.Header = header
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return unreachable(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if resp.StatusCode >= 300 {
+		return asError(resp, answer)
+	}
+	switch into := into.(type) {
+	case nil:
+		return nil
+	case *[]byte:
+		*into = answer
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%w: the answer makes no sense: %w", ErrUnreachable, err)
+	}
+	return nil
+}
+
+// unreachable tells a request that never left from one that may have been done.
+func unreachable(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return fmt.Errorf("%w: %w: %w", ErrUnreachable, ErrNotSent, op.Err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
+// asError makes a problem of an answer that is none of ours, too.
+func asError(resp *http.Response, answer []byte) error {
+	var p httpapi.Problem
+	if resp.Header.Get("Content-Type") == httpapi.ProblemType && json.Unmarshal(answer, &p) == nil && p.Status != 0 {
+		return &p
+	}
+	return &httpapi.Problem{
+		Type: "about:blank", Title: "The server is not a Tidewheel, or something stands before it",
+		Status: resp.StatusCode, Code: "foreign_answer", Detail: resp.Status,
+	}
+}

@@ -1,0 +1,223 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// place is where a message stands. It is the same for ever.
+type place struct {
+	topic  string
+	queue  int
+	offset int64
+}
+
+// entry is what is known of one event.
+type entry struct {
+	Event
+	sends     int   // with an answer or without
+	acked     int   // answered: stored
+	cancelled int   // of the acked ones
+	firstSent int64 // ms since 1970; no copy can be due before this and the delay
+	seen      int   // places where it stands, by the audit
+}
+
+// arrival is a message that a consumer got for the first time, in µs since 1970.
+type arrival struct{ due, received int64 }
+
+// outage is a time without a server, in µs since 1970.
+type outage struct{ from, to int64 }
+
+// ledger keeps account of a run. It is safe for concurrent use.
+type ledger struct {
+	mu       sync.Mutex
+	entries  map[string]*entry
+	places   map[place]string // the event that stands there
+	arrivals []arrival
+	outages  []outage
+	counts   Counts
+	faults   []string // the first of them, for the report
+}
+
+// Counts are what a run has done so far.
+type Counts struct {
+	Put       int // events acknowledged
+	Cancelled int
+	Delivered int // places that consumers have seen
+	Early     int
+	Moved     int // places that held another event before
+}
+
+func newLedger(events []Event) *ledger {
+	l := &ledger{entries: make(map[string]*entry, len(events)), places: map[place]string{}}
+	for _, e := range events {
+		l.entries[e.ID] = &entry{Event: e}
+	}
+	return l
+}
+
+// sending notes that an event is sent, maybe not for the first time.
+func (l *ledger) sending(id string, nowMs int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[id]
+	if e.sends == 0 {
+		e.firstSent = nowMs
+	}
+	e.sends++
+}
+
+// unsent takes a sending back: no connection was made.
+func (l *ledger) unsent(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[id].sends--
+}
+
+// acked notes that an event is stored.
+func (l *ledger) acked(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[id].acked++
+	l.counts.Put++
+}
+
+// cancelled notes that an event was taken back.
+func (l *ledger) cancelled(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[id].cancelled++
+	l.counts.Cancelled++
+}
+
+// arrived notes that a consumer got an event, the first time or again.
+func (l *ledger) arrived(at place, id string, dueMs int64, received time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.stands(at, id) {
+		return
+	}
+	l.counts.Delivered++
+	e := l.entries[id]
+	a := arrival{due: dueMs * 1000, received: received.UnixMicro()}
+	l.arrivals = append(l.arrivals, a)
+	if a.received < a.due || dueMs < e.firstSent+e.delay().Milliseconds() {
+		l.counts.Early++
+		l.fault("early: %s, sent %d, due %d, received %d µs", id, e.firstSent, dueMs, a.received)
+	}
+}
+
+// stands notes what stands at a place; true when the place is new. The caller holds mu.
+func (l *ledger) stands(at place, id string) bool {
+	before, known := l.places[at]
+	switch {
+	case known && before != id:
+		l.counts.Moved++
+		l.fault("moved: %v held %s, now %s", at, before, id)
+		return false
+	case known:
+		return false
+	case l.entries[id] == nil:
+		l.counts.Moved++
+		l.fault("moved: %v holds %q, which nobody sent", at, id)
+		return false
+	}
+	l.places[at] = id
+	return true
+}
+
+// audited notes what stands at a place, by the reading at the end.
+func (l *ledger) audited(at place, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stands(at, id)
+	if e := l.entries[id]; e != nil {
+		e.seen++
+	}
+}
+
+// fault keeps a description of the first faults. The caller holds mu.
+func (l *ledger) fault(format string, args ...any) {
+	const most = 20
+	if len(l.faults) < most {
+		l.faults = append(l.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// down notes a time without a server.
+func (l *ledger) down(from, to time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outages = append(l.outages, outage{from.UnixMicro(), to.UnixMicro()})
+}
+
+// now is a copy of the counts.
+func (l *ledger) now() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts
+}
+
+// settled says that everything that must arrive has: nothing but copies that nobody answered can be missing.
+func (l *ledger) settled() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	must := 0
+	for _, e := range l.entries {
+		if e.acked == 0 {
+			return false
+		}
+		must += e.acked - e.cancelled
+	}
+	return l.counts.Delivered >= must
+}
+
+// judge counts what went wrong, after the audit.
+func (l *ledger) judge() Report {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := Report{
+		Put: l.counts.Put, Cancelled: l.counts.Cancelled, Delivered: l.counts.Delivered,
+		Early: l.counts.Early, Moved: l.counts.Moved,
+	}
+	ids := make([]string, 0, len(l.entries))
+	for id := range l.entries {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids) // so that the faults read the same each time
+	for _, id := range ids {
+		e := l.entries[id]
+		must, may := e.acked-e.cancelled, e.sends-e.cancelled
+		r.Unanswered += e.sends - e.acked
+		switch {
+		case e.seen < must:
+			r.Lost += must - e.seen
+			l.fault("lost: %s, sent %d times, acknowledged %d, cancelled %d, seen %d", id, e.sends, e.acked, e.cancelled, e.seen)
+		case e.seen > may:
+			r.Twice += e.seen - may
+			l.fault("twice: %s, sent %d times, acknowledged %d, cancelled %d, seen %d", id, e.sends, e.acked, e.cancelled, e.seen)
+		case e.seen > must:
+			r.UnansweredStored += e.seen - must
+		}
+	}
+	r.Faults = l.faults
+	r.Up, r.Restart = l.lateness()
+	return r
+}
+
+// lateness divides the arrivals: what was due before a server was back and came after the one before was killed has
+// waited for the restart.
+func (l *ledger) lateness() (up, restart Lateness) {
+	var ups, restarts []int64
+	for _, a := range l.arrivals {
+		waited := slices.ContainsFunc(l.outages, func(o outage) bool { return a.due <= o.to && a.received >= o.from })
+		if waited {
+			restarts = append(restarts, a.received-a.due)
+		} else {
+			ups = append(ups, a.received-a.due)
+		}
+	}
+	return newLateness(ups), newLateness(restarts)
+}

@@ -1,0 +1,429 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidewheel/tidewheel/host/client"
+	"github.com/tidewheel/tidewheel/host/httpapi"
+)
+
+// Config says what a run does.
+type Config struct {
+	Events []Event
+	Exe    string // the program that has the verb serve
+	Dir    string // data directory, empty or new
+	// KillAt are the times after the start at which the server is killed; it stays down for Down each time.
+	KillAt []time.Duration
+	Down   time.Duration
+	// Check looks at the files when the server has stopped: CheckClean, or what is wrong.
+	Check func(dir string) string
+	// Progress hears how it goes, a few times a second. May be nil.
+	Progress func(Progress)
+}
+
+// Progress is how a run goes.
+type Progress struct {
+	Counts
+	Events  int
+	Elapsed time.Duration
+	Down    bool // there is no server right now
+}
+
+// producers put side by side, and cancellers cancel.
+const producers = 32
+
+// eventProperty is the property that has an event's id.
+const eventProperty = "event"
+
+// patience is how long after its last due time a message may still be on its way.
+const patience = 15 * time.Second
+
+// group is the consumers' group.
+const group = "demo"
+
+// run is a run on its way.
+type run struct {
+	cfg     Config
+	ledger  *ledger
+	began   time.Time
+	up      upstream
+	pending sync.WaitGroup // puts and cancels
+	kills   []Duration     // from kill to ready
+	starts  []Duration
+	broken  atomic.Pointer[error] // the first error that ends the run
+	cancel  context.CancelFunc
+}
+
+// Run does it all, and ends within about the last event's time and delay. The error means that no account can be given:
+// the server did not start, or an answer made no sense.
+func Run(ctx context.Context, cfg Config) (Report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{cfg: cfg, ledger: newLedger(cfg.Events), began: time.Now(), cancel: cancel}
+	server, err := Launch(ctx, cfg.Exe, cfg.Dir)
+	if err != nil {
+		return Report{}, err
+	}
+	r.up.set(server.URL)
+	var background sync.WaitGroup
+	consuming, stopConsuming := context.WithCancel(ctx)
+	for _, topic := range topics(cfg.Events) {
+		background.Go(func() { r.consume(consuming, topic) })
+	}
+	background.Go(func() { r.report(consuming) })
+	r.pending.Go(func() { r.produce(ctx) })
+
+	r.watch(server)
+
+	server, err = r.killings(ctx, server)
+	if err != nil {
+		cancel()
+	}
+	r.pending.Wait()
+	r.settle(ctx)
+	stopConsuming()
+	background.Wait()
+	if err == nil {
+		err = r.audit(ctx)
+	}
+	if server != nil {
+		err = errors.Join(err, server.Stop(5*time.Second))
+	}
+	r.up.closeIdle()
+	if broken := r.broken.Load(); broken != nil {
+		err = *broken
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	out := r.ledger.judge()
+	out.Kills, out.Down, out.Recover = len(r.kills), r.kills, r.starts
+	out.Check = cfg.Check(cfg.Dir)
+	out.Took = Duration(time.Since(r.began))
+	return out, nil
+}
+
+// topics lists the topics of events, in order of appearance.
+func topics(events []Event) []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, e := range events {
+		if !seen[e.Topic] {
+			seen[e.Topic] = true
+			list = append(list, e.Topic)
+		}
+	}
+	return list
+}
+
+// fail ends the run.
+func (r *run) fail(err error) {
+	r.broken.CompareAndSwap(nil, &err)
+	r.cancel()
+}
+
+// watch ends the run when a server ends that nobody asked to.
+func (r *run) watch(server *Process) {
+	go func() {
+		<-server.Ended()
+		if err := server.Failure(); err != nil {
+			r.fail(err)
+		}
+	}()
+}
+
+// sleep waits until a time after the start; false when the run ends before.
+func (r *run) sleep(ctx context.Context, at time.Duration) bool {
+	timer := time.NewTimer(at - time.Since(r.began))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// killings kills the server at its times and starts it again. It returns the last server.
+func (r *run) killings(ctx context.Context, server *Process) (*Process, error) {
+	for _, at := range r.cfg.KillAt {
+		if !r.sleep(ctx, at) {
+			return server, ctx.Err()
+		}
+		killed := time.Now()
+		server.Kill()
+		r.up.set("")
+		if !r.sleep(ctx, time.Since(r.began)+r.cfg.Down) {
+			return nil, ctx.Err()
+		}
+		next, err := Launch(ctx, r.cfg.Exe, r.cfg.Dir)
+		if err != nil {
+			return nil, err
+		}
+		ready := time.Now()
+		r.ledger.down(killed, ready)
+		r.kills = append(r.kills, Duration(ready.Sub(killed)))
+		r.starts = append(r.starts, Duration(next.Start))
+		server = next
+		r.watch(server)
+		r.up.set(server.URL)
+	}
+	return server, nil
+}
+
+// produce puts each event at its time.
+func (r *run) produce(ctx context.Context) {
+	work := make(chan *Event)
+	var workers sync.WaitGroup
+	for range producers {
+		workers.Go(func() {
+			for e := range work {
+				r.put(ctx, e)
+			}
+		})
+	}
+	for i := range r.cfg.Events {
+		e := &r.cfg.Events[i]
+		if !r.sleep(ctx, time.Duration(e.AtMs)*time.Millisecond) {
+			break
+		}
+		work <- e
+	}
+	close(work)
+	workers.Wait()
+}
+
+// put sends an event until it is acknowledged, and has it cancelled later if it is one of those.
+func (r *run) put(ctx context.Context, e *Event) {
+	body := string(e.Body)
+	envelope := httpapi.Envelope{
+		Body: &body, DelayLevel: e.Level, Key: e.ID, Tag: e.Tag, Properties: map[string]string{eventProperty: e.ID},
+	}
+	var stored httpapi.Stored
+	ok := r.retry(ctx, func(c *client.Client) (err error) {
+		r.ledger.sending(e.ID, time.Now().UnixMilli())
+		stored, err = c.Put(ctx, e.Topic, envelope)
+		if errors.Is(err, client.ErrNotSent) {
+			r.ledger.unsent(e.ID)
+		}
+		return err
+	})
+	if !ok {
+		return
+	}
+	r.ledger.acked(e.ID)
+	if e.CancelAfterMs > 0 {
+		at := time.Since(r.began) + time.Duration(e.CancelAfterMs)*time.Millisecond
+		r.pending.Go(func() {
+			if r.sleep(ctx, at) {
+				r.takeBack(ctx, e, stored.Handle)
+			}
+		})
+	}
+}
+
+// takeBack cancels an event. Too late is an answer too.
+func (r *run) takeBack(ctx context.Context, e *Event, handle string) {
+	cancelled := false
+	r.retry(ctx, func(c *client.Client) error {
+		_, err := c.Cancel(ctx, handle)
+		var p *httpapi.Problem
+		if errors.As(err, &p) && p.Status == http.StatusConflict {
+			return nil
+		}
+		cancelled = err == nil
+		return err
+	})
+	if cancelled {
+		r.ledger.cancelled(e.ID)
+	}
+}
+
+// retry calls the server until it answers; false when the run ends before. An answer that is a refusal ends the run:
+// nothing here may be refused.
+func (r *run) retry(ctx context.Context, call func(*client.Client) error) bool {
+	for {
+		c, changed, err := r.up.client(ctx)
+		if err != nil {
+			return false
+		}
+		err = call(c)
+		if err == nil {
+			return true
+		}
+		var p *httpapi.Problem
+		if errors.As(err, &p) && p.Code != "closing" && p.Code != "unknown_outcome" {
+			r.fail(fmt.Errorf("demo: refused: %w", err))
+			return false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		case <-time.After(100 * time.Millisecond): // the connection was bad, not the server
+		}
+	}
+}
+
+// consume reads a topic as a group until the context ends.
+func (r *run) consume(ctx context.Context, topic string) {
+	for ctx.Err() == nil {
+		var got httpapi.Messages
+		ok := r.retry(ctx, func(c *client.Client) (err error) {
+			got, err = c.Pull(ctx, client.Pull{Topic: topic, Group: group, Max: 256, Wait: time.Second})
+			var p *httpapi.Problem
+			if errors.As(err, &p) && p.Code == "unknown_topic" { // nothing was put yet
+				return nil
+			}
+			return err
+		})
+		if !ok {
+			return
+		}
+		received := time.Now()
+		if len(got.Messages) == 0 {
+			r.sleep(ctx, time.Since(r.began)+10*time.Millisecond)
+			continue
+		}
+		for i := range got.Messages {
+			m := &got.Messages[i]
+			r.ledger.arrived(place{topic, m.Queue, int64(m.Offset)}, m.Properties[eventProperty], m.DueMs, received)
+		}
+		ack := httpapi.Ack{Group: group}
+		for _, n := range got.Next {
+			ack.Offsets = append(ack.Offsets, n.QueueOffset)
+		}
+		if !r.retry(ctx, func(c *client.Client) error { return c.Ack(ctx, topic, ack) }) {
+			return
+		}
+	}
+}
+
+// settle waits until everything has arrived that must, and what may: copies whose answer was cut off.
+func (r *run) settle(ctx context.Context) {
+	last := r.cfg.Events[len(r.cfg.Events)-1]
+	longest := time.Duration(0)
+	for i := range r.cfg.Events {
+		longest = max(longest, r.cfg.Events[i].delay())
+	}
+	end := max(time.Since(r.began), time.Duration(last.AtMs)*time.Millisecond) + longest
+	for time.Since(r.began) < end+patience && !r.ledger.settled() {
+		if !r.sleep(ctx, time.Since(r.began)+20*time.Millisecond) {
+			return
+		}
+	}
+	for _, kill := range r.ledger.outages {
+		// A send just before the kill is due its delay later at most.
+		from := time.UnixMicro(kill.from).Sub(r.began)
+		r.sleep(ctx, from+longest+time.Second)
+	}
+}
+
+// audit reads every queue from its first offset.
+func (r *run) audit(ctx context.Context) error {
+	c, _, err := r.up.client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := c.Topics(ctx)
+	if err != nil {
+		return fmt.Errorf("demo: audit: %w", err)
+	}
+	for _, topic := range list.Topics {
+		for _, q := range topic.Queues {
+			for at := q.Min; at < q.Max; {
+				got, err := c.Pull(ctx, client.Pull{
+					Topic: topic.Name, From: []httpapi.QueueOffset{{Queue: q.Queue, Offset: at}}, Max: 1000,
+				})
+				if err != nil {
+					return fmt.Errorf("demo: audit: %w", err)
+				}
+				for i := range got.Messages {
+					m := &got.Messages[i]
+					if m.Problem != nil {
+						return fmt.Errorf("demo: audit: %w", m.Problem)
+					}
+					r.ledger.audited(place{topic.Name, m.Queue, int64(m.Offset)}, m.Properties[eventProperty])
+				}
+				if got.Next[0].Offset <= at {
+					return fmt.Errorf("demo: audit: %s queue %d does not go on from offset %d", topic.Name, q.Queue, at)
+				}
+				at = got.Next[0].Offset
+			}
+		}
+	}
+	return nil
+}
+
+// report tells how it goes.
+func (r *run) report(ctx context.Context) {
+	for r.cfg.Progress != nil {
+		r.cfg.Progress(Progress{
+			Counts: r.ledger.now(), Events: len(r.cfg.Events), Elapsed: time.Since(r.began), Down: r.up.down(),
+		})
+		if !r.sleep(ctx, time.Since(r.began)+100*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// upstream is where the server is now. It is safe for concurrent use.
+type upstream struct {
+	mu      sync.Mutex
+	c       *client.Client
+	changed chan struct{} // closed by set
+}
+
+// set says that the server is at a URL, or nowhere.
+func (u *upstream) set(url string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.c != nil {
+		u.c.CloseIdle()
+	}
+	u.c = nil
+	if url != "" {
+		u.c, _ = client.New(url) // the server has named it
+	}
+	if u.changed != nil {
+		close(u.changed)
+	}
+	u.changed = make(chan struct{})
+}
+
+// client is the server's client, as soon as there is one; changed is closed when it is another one.
+func (u *upstream) client(ctx context.Context) (c *client.Client, changed <-chan struct{}, err error) {
+	for {
+		u.mu.Lock()
+		c, changed := u.c, u.changed
+		u.mu.Unlock()
+		if c != nil {
+			return c, changed, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+func (u *upstream) down() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.c == nil
+}
+
+func (u *upstream) closeIdle() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.c != nil {
+		u.c.CloseIdle()
+	}
+}

@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidewheel/tidewheel/host/broker"
+)
+
+// Options tune an API. The zero value is right for most.
+type Options struct {
+	// Prefix is what all paths begin with, as "/tidewheel". None.
+	Prefix string
+	// ReadOnly refuses whatever changes something.
+	ReadOnly bool
+}
+
+// API is an http.Handler. It is safe for concurrent use.
+type API struct {
+	b       *broker.Broker
+	opts    Options
+	mux     *http.ServeMux
+	origin  *http.CrossOriginProtection
+	drained context.Context
+	drain   context.CancelFunc
+	pulled  sync.Pool // of *broker.Pulled
+}
+
+// Handler serves a broker. The broker stays the caller's to close, after the last request has ended.
+func Handler(b *broker.Broker, opts Options) *API {
+	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a.drained, a.drain = context.WithCancel(context.Background())
+	a.pulled.New = func() any { return new(broker.Pulled) }
+	for _, r := range routes {
+		a.mux.HandleFunc(r.method+" "+opts.Prefix+r.pattern, a.serve(r))
+	}
+	a.mux.HandleFunc("/", a.unknown)
+	return a
+}
+
+// Drain lets waiting readers go, so that a server can end, and makes /readyz say so.
+func (a *API) Drain() { a.drain() }
+
+// route is one row of the table.
+type route struct {
+	method, pattern string
+	writes          bool // changes something
+	handle          func(*API, http.ResponseWriter, *http.Request) error
+}
+
+// routes is all there is.
+var routes = [...]route{
+	{"POST", "/v1/topics/{topic}/messages", true, (*API).putMessage},
+	{"POST", "/v1/messages/batch", true, (*API).putBatch},
+	{"GET", "/v1/topics/{topic}/messages", false, (*API).pullMessages},
+	{"POST", "/v1/topics/{topic}/ack", true, (*API).ack},
+	{"GET", "/v1/timers/{handle}", false, (*API).showTimer},
+	{"DELETE", "/v1/timers/{handle}", true, (*API).cancelTimer},
+	{"GET", "/v1/topics", false, (*API).listTopics},
+	{"GET", "/v1/topics/{topic}", false, (*API).showTopic},
+	{"PUT", "/v1/topics/{topic}", true, (*API).defineTopic},
+	{"GET", "/v1/status", false, (*API).status},
+	{"GET", "/v1/limits", false, (*API).limits},
+	{"GET", "/healthz", false, (*API).healthy},
+	{"GET", "/readyz", false, (*API).ready},
+}
+
+// bodyTime and answerTime bound how long a peer may take to send a body and to take an answer.
+const (
+	bodyTime   = 30 * time.Second
+	answerTime = 30 * time.Second
+)
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p := a.refuse(r); p != nil {
+		p.write(w)
+		return
+	}
+	if path.Clean(r.URL.Path) != r.URL.Path {
+		unknownPath(r).write(w) // the mux would redirect, and a put that follows becomes a GET
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// refuse looks at where a request comes from.
+func (a *API) refuse(r *http.Request) *Problem {
+	if !loopbackHost(r.Host) {
+		p := problem(http.StatusMisdirectedRequest, "host_not_allowed", "The Host header does not name this machine")
+		p.Field, p.Got, p.Limit = "Host", shorten(r.Host), "localhost or a loopback address"
+		return p
+	}
+	if err := a.origin.Check(r); err != nil {
+		p := problem(http.StatusForbidden, "cross_origin", "Requests from other web sites are refused")
+		p.Detail = err.Error()
+		return p
+	}
+	return nil
+}
+
+// loopbackHost says whether a Host header, with a port or without, means this machine.
+func loopbackHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// serve wraps a route's handler: what it returns is answered as a problem.
+func (a *API) serve(rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if rt.writes && a.opts.ReadOnly {
+			problem(http.StatusForbidden, "read_only", "This address only reads").write(w)
+			return
+		}
+		deadline(http.NewResponseController(w).SetWriteDeadline, answerTime)
+		if err := rt.handle(a, w, r); err != nil {
+			asProblem(err).write(w)
+		}
+	}
+}
+
+// deadline sets a deadline from now, where the connection has such a thing.
+func deadline(set func(time.Time) error, d time.Duration) {
+	if err := set(time.Now().Add(d)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return // the connection is gone: reading or writing will say so
+	}
+}
+
+// unknown answers what no route takes, and tells a wrong method from a wrong path.
+func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := a.mux.Handler(probe); pattern != "/" && pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		p := problem(http.StatusMethodNotAllowed, "method_not_allowed", "The path does not take this method")
+		p.Field, p.Got, p.Limit = "method", shorten(r.Method), strings.Join(allowed, ", ")
+		p.write(w)
+		return
+	}
+	unknownPath(r).write(w)
+}
+
+func unknownPath(r *http.Request) *Problem {
+	p := problem(http.StatusNotFound, "unknown_path", "There is no such path")
+	p.Field, p.Got = "path", shorten(r.URL.Path)
+	return p
+}
+
+// answer sends JSON.
+func answer(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	writeBody(w, v)
+	return nil
+}

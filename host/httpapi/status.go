@@ -1,0 +1,118 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/host/broker"
+)
+
+// healthy says that the process runs.
+func (a *API) healthy(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err := io.WriteString(w, "ok\n")
+	return err
+}
+
+// ready says whether messages are taken.
+func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
+	if a.drained.Err() != nil {
+		return broker.ErrClosed
+	}
+	if err := a.b.Err(); err != nil {
+		return err
+	}
+	return a.healthy(w, r)
+}
+
+// limits says what is refused.
+func (a *API) limits(w http.ResponseWriter, _ *http.Request) error {
+	return answer(w, http.StatusOK, Limits{
+		Levels: a.b.Levels(), BodyBytes: message.MaxBody, RequestBytes: maxEnvelope,
+		PropertyBytes: message.MaxProperties, KeyBytes: message.MaxKey, TagBytes: message.MaxTag,
+		MessagesPull: broker.MaxPull, MessagesBatch: maxBatch, WaitMs: broker.MaxWait.Milliseconds(),
+		TopicNameBytes: message.MaxTopic,
+	})
+}
+
+// The states of a server.
+const (
+	ServerReady   = "ready"
+	ServerFailed  = "failed"  // a write failed: it reads, and stores nothing more
+	ServerClosing = "closing" // it is stopping
+)
+
+// status counts.
+func (a *API) status(w http.ResponseWriter, _ *http.Request) error {
+	s, err := a.b.Stats()
+	if err != nil {
+		return err
+	}
+	out := Status{
+		State: ServerReady, NowMs: a.b.NowMs(), Pending: s.Pending, Dropped: s.Dropped, Topics: s.Topics, Groups: s.Groups,
+		NotStoring: s.Full, NotDelivering: s.NotDelivering,
+		Log: LogStatus{
+			Head: Int64(s.Head), End: Int64(s.End), Durable: Int64(s.Durable), Checkpoint: Int64(s.Checkpoint), Bytes: s.LogBytes,
+		},
+		SinceStart: Counters{
+			Batches: s.Batches, Delivered: s.Fired, Rolled: s.RolledMessages, Checkpoints: s.Checkpoints,
+			ReplayedBytes: s.Replayed, JobFailures: s.JobFailures, LastJobError: s.LastJobError,
+		},
+		Broker: BrokerStatus{s.QueuedRequests, s.QueuedBytes, s.WaitingReaders},
+	}
+	switch err := a.b.Err(); {
+	case a.drained.Err() != nil, errors.Is(err, broker.ErrClosed):
+		out.State = ServerClosing
+	case err != nil:
+		out.State, out.Problem = ServerFailed, asProblem(err)
+	}
+	return answer(w, http.StatusOK, out)
+}
+
+// Status is how the server is.
+type Status struct {
+	State   string   `json:"state"` // ready, failed or closing
+	Problem *Problem `json:"problem,omitempty"`
+	NowMs   int64    `json:"now_ms"`
+
+	Pending int64 `json:"pending"` // messages that wait for their time
+	Dropped int64 `json:"dropped"` // that fell due after their topic was deleted, ever
+	Topics  int   `json:"topics"`
+	Groups  int   `json:"groups"`
+
+	NotStoring    string `json:"not_storing,omitempty"`    // why new messages are refused
+	NotDelivering string `json:"not_delivering,omitempty"` // what keeps due messages back
+
+	Log        LogStatus    `json:"log"`
+	SinceStart Counters     `json:"since_start"`
+	Broker     BrokerStatus `json:"broker"`
+}
+
+// LogStatus is where the log stands.
+type LogStatus struct {
+	Head       Int64 `json:"head"`
+	End        Int64 `json:"end"`
+	Durable    Int64 `json:"durable"`
+	Checkpoint Int64 `json:"checkpoint"` // where a restart begins to read
+	Bytes      int64 `json:"bytes"`      // on disk
+}
+
+// Counters count since the server was started.
+type Counters struct {
+	Batches       int64  `json:"batches"`
+	Delivered     int64  `json:"delivered"`
+	Rolled        int64  `json:"rolled"`
+	Checkpoints   int64  `json:"checkpoints"`
+	ReplayedBytes int64  `json:"replayed_bytes"` // of log, at the start
+	JobFailures   int64  `json:"job_failures"`
+	LastJobError  string `json:"last_job_error,omitempty"`
+}
+
+// BrokerStatus is what waits.
+type BrokerStatus struct {
+	QueuedRequests int `json:"queued_requests"`
+	QueuedBytes    int `json:"queued_bytes"`
+	WaitingReaders int `json:"waiting_readers"`
+}

@@ -1,0 +1,217 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// EnvelopeType is the media type of a message in JSON.
+const EnvelopeType = "application/vnd.tidewheel+json"
+
+// The headers of a message whose body is raw.
+const (
+	HeaderLevel    = "Tidewheel-Delay-Level"
+	HeaderDelay    = "Tidewheel-Delay"      // a later version's; refused
+	HeaderDeliver  = "Tidewheel-Deliver-At" // a later version's; refused
+	HeaderKey      = "Tidewheel-Key"
+	HeaderTag      = "Tidewheel-Tag"
+	HeaderQueue    = "Tidewheel-Queue"
+	HeaderProperty = "Tidewheel-Property"
+)
+
+// Int64 is a number that is a string in JSON. It is read from either.
+type Int64 int64
+
+// MarshalJSON writes the number as a string.
+func (n Int64) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, strconv.FormatInt(int64(n), 10)), nil
+}
+
+// UnmarshalJSON reads a string or a number.
+func (n *Int64) UnmarshalJSON(b []byte) error {
+	text := string(b)
+	if len(b) > 0 && b[0] == '"' {
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number of 64 bits", shorten(text))
+	}
+	*n = Int64(v)
+	return nil
+}
+
+// Envelope is a message in JSON.
+type Envelope struct {
+	Topic      string            `json:"topic,omitempty"` // in a batch; elsewhere the path says it
+	Body       *string           `json:"body,omitempty"`
+	BodyBase64 []byte            `json:"body_base64,omitempty"` // instead of Body
+	DelayLevel int               `json:"delay_level,omitempty"`
+	Key        string            `json:"key,omitempty"`
+	Tag        string            `json:"tag,omitempty"`
+	Queue      *int              `json:"queue,omitempty"` // none: the broker chooses
+	Properties map[string]string `json:"properties,omitempty"`
+	BornMs     int64             `json:"born_ms,omitempty"`
+
+	// Of a later version; refused, and not ignored.
+	Delay       json.RawMessage `json:"delay,omitempty"`
+	DeliverAt   json.RawMessage `json:"deliver_at,omitempty"`
+	DeliverAtMs json.RawMessage `json:"deliver_at_ms,omitempty"`
+}
+
+// The states of a message.
+const (
+	StateVisible    = "visible"
+	StateScheduled  = "scheduled"
+	StateCancelled  = "cancelled"
+	StateSuperseded = "superseded"
+	StateDelivered  = "delivered"
+)
+
+// Stored says what became of a message that was put.
+type Stored struct {
+	Handle     string `json:"handle,omitempty"` // of a message that waits
+	ID         string `json:"id"`
+	Topic      string `json:"topic"`
+	Queue      int    `json:"queue"`
+	Offset     *Int64 `json:"offset,omitempty"` // in the queue, of a message that is visible
+	Position   Int64  `json:"position"`         // in the log
+	State      string `json:"state"`            // visible or scheduled
+	DelayLevel int    `json:"delay_level,omitempty"`
+	Clamped    bool   `json:"clamped,omitempty"` // the level asked for was above the last
+	Due        string `json:"due,omitempty"`     // RFC 3339, UTC
+	DueMs      int64  `json:"due_ms,omitempty"`
+	DueIn      string `json:"due_in,omitempty"`
+	Now        string `json:"now"` // the server's clock
+}
+
+// BatchResult is one line of a batch's answer: Stored or Problem.
+type BatchResult struct {
+	Line int `json:"line"` // of the request, from 1
+	*Stored
+	Problem *Problem `json:"problem,omitempty"`
+}
+
+// Message is a message that was read.
+type Message struct {
+	Queue      int               `json:"queue"`
+	Offset     Int64             `json:"offset"`
+	Position   Int64             `json:"position"`
+	ID         string            `json:"id,omitempty"`
+	Key        string            `json:"key,omitempty"`
+	Tag        string            `json:"tag,omitempty"`
+	Properties map[string]string `json:"properties,omitempty"`
+	Body       *string           `json:"body,omitempty"`
+	BodyBase64 []byte            `json:"body_base64,omitempty"`
+	DelayLevel int               `json:"delay_level,omitempty"`
+	DueMs      int64             `json:"due_ms,omitempty"`
+	StoredMs   int64             `json:"stored_ms,omitempty"`
+	BornMs     int64             `json:"born_ms,omitempty"`
+	// Problem says why the message can't be read; the rest but queue and offset is missing then.
+	Problem *Problem `json:"problem,omitempty"`
+}
+
+// Bytes is the body, however it came.
+func (m *Message) Bytes() []byte {
+	if m.Body != nil {
+		return []byte(*m.Body)
+	}
+	return m.BodyBase64
+}
+
+// QueueOffset is a place in a queue.
+type QueueOffset struct {
+	Queue  int   `json:"queue"`
+	Offset Int64 `json:"offset"`
+}
+
+// QueueState is a queue that was read: Offset is where to go on, and what to ack when the messages are done with.
+type QueueState struct {
+	QueueOffset
+	Min Int64 `json:"min"` // the first message that is not deleted
+	Max Int64 `json:"max"` // where the next message goes
+}
+
+// Messages is what was read.
+type Messages struct {
+	Topic    string       `json:"topic"`
+	Messages []Message    `json:"messages"`
+	Next     []QueueState `json:"next"`
+	NowMs    int64        `json:"now_ms"`
+}
+
+// Ack says how far a group has come in queues of a topic.
+type Ack struct {
+	Group   string        `json:"group"`
+	Offsets []QueueOffset `json:"offsets"`
+	// Seek allows going back.
+	Seek bool `json:"seek,omitempty"`
+}
+
+// Timer is what is known of a delayed message.
+type Timer struct {
+	Handle string `json:"handle"`
+	Topic  string `json:"topic,omitempty"`
+	State  string `json:"state"`
+	Due    string `json:"due"`
+	DueMs  int64  `json:"due_ms"`
+	Now    string `json:"now"`
+}
+
+// The outcomes of a cancel that is not a problem.
+const (
+	OutcomeCancelled        = "cancelled"
+	OutcomeAlreadyCancelled = "already_cancelled"
+)
+
+// Cancelled answers a cancel.
+type Cancelled struct {
+	Outcome string `json:"outcome"`
+}
+
+// TopicSpec is what PUT takes.
+type TopicSpec struct {
+	Queues int `json:"queues"`
+}
+
+// Topic describes a topic.
+type Topic struct {
+	Name    string       `json:"name"`
+	Pending int64        `json:"pending"` // messages that wait for their time
+	Queues  []QueueRange `json:"queues"`
+}
+
+// QueueRange is what of a queue can be read.
+type QueueRange struct {
+	Queue int   `json:"queue"`
+	Min   Int64 `json:"min"`
+	Max   Int64 `json:"max"`
+}
+
+// Topics lists topics by name.
+type Topics struct {
+	Topics []Topic `json:"topics"`
+}
+
+// Limits says what is refused.
+type Limits struct {
+	Levels         string `json:"levels"` // level 1 first
+	BodyBytes      int    `json:"body_bytes"`
+	RequestBytes   int    `json:"request_bytes"` // of an envelope or a batch
+	PropertyBytes  int    `json:"property_bytes"`
+	KeyBytes       int    `json:"key_bytes"`
+	TagBytes       int    `json:"tag_bytes"`
+	MessagesPull   int    `json:"messages_pull"`
+	MessagesBatch  int    `json:"messages_batch"`
+	WaitMs         int64  `json:"wait_ms"`
+	TopicNameBytes int    `json:"topic_name_bytes"`
+}
+
+// instant is a time as answers show it.
+func instant(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
