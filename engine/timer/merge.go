@@ -169,7 +169,7 @@ type runSource struct {
 	run    Run
 	at     int              // group it stands in
 	cursor *timerlog.Cursor // of that group
-	after  timerlog.Key     // where the cursor begins
+	after  timerlog.Key     // entries up to here are left out
 	entry  timerlog.Entry
 	have   bool
 }
@@ -207,7 +207,7 @@ func (s *runSource) head() (*timerlog.Entry, bool, error) {
 			break
 		}
 		s.at++
-		s.cursor, s.after = nil, timerlog.Key{}
+		s.cursor = nil // the groups that follow begin behind after too
 	}
 	return &s.entry, s.have, nil
 }
