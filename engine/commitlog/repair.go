@@ -129,8 +129,11 @@ func (r *repair) segment(i int, at Offset) (end Offset, sealed bool, err error) 
 		}
 		if reason != "" {
 			next, seals, err := r.damage(i, f, at, reason)
-			if err != nil || next == at {
+			if err != nil {
 				return 0, false, err
+			}
+			if next == at {
+				return 0, false, r.blank(f, s, int64(at-s.base))
 			}
 			if seals {
 				return next, true, nil
@@ -245,14 +248,37 @@ func (r *repair) holes(f vfs.File, base, from, to Offset, seal bool) error {
 		if seal && from+n == to {
 			h.Flags |= FlagSeal
 		}
-		b := make([]byte, BatchHeaderSize)
-		h.CRC = encodeBatch(b, &h)
-		if _, err := f.WriteAt(b, int64(from-base)); err != nil {
+		// To the end of the page: a sector that cannot be read heals only if it is written whole.
+		off := int64(from - base)
+		end := min(int64(n), (off+BatchHeaderSize+scanPage-1)/scanPage*scanPage-off)
+		b := make([]byte, end)
+		h.CRC = encodeBatch(b[:BatchHeaderSize], &h)
+		if _, err := f.WriteAt(b, off); err != nil {
 			return fmt.Errorf("commitlog: repair: write hole: %w", err)
 		}
 		r.last = h
 		r.link.follow(&h)
 		from += n
+	}
+	return r.sync(f)
+}
+
+// blank overwrites with zeros what cannot be read behind the end of the log, since Recover reads that too.
+func (r *repair) blank(f vfs.File, s *segment, from int64) error {
+	page := make([]byte, scanPage)
+	wrote := false
+	for off := from; off < s.bytes; {
+		n := min(scanPage-off%scanPage, s.bytes-off)
+		if _, err := f.ReadAt(page[:n], off); err != nil && !errors.Is(err, io.EOF) {
+			if _, err := f.WriteAt(zeroPage[:n], off); err != nil {
+				return fmt.Errorf("commitlog: repair: blank the tail: %w", err)
+			}
+			wrote = true
+		}
+		off += n
+	}
+	if !wrote {
+		return nil
 	}
 	return r.sync(f)
 }

@@ -70,26 +70,42 @@ func (s *scanner) window(off int64, n int) ([]byte, error) {
 	return s.buf[off-s.off:][:n:n], nil
 }
 
-// fill reads n bytes from off on, and what else makes up a block.
+// fill reads n bytes from off on, and what else makes up a block, if that can be read.
 func (s *scanner) fill(off int64, n int) error {
-	n = int(max(int64(n), min(scanBlock, s.size-off)))
-	s.buf, s.off = slices.Grow(s.buf[:0], n)[:n], off
-	if k, err := s.file.ReadAt(s.buf, off); k < n {
-		if s.tolerant {
-			s.fillPages()
-			return nil
-		}
-		s.buf = s.buf[:0]
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // it was longer a moment ago
-		}
+	block := int(max(int64(n), min(scanBlock, s.size-off)))
+	err := s.read(off, block)
+	switch {
+	case err == nil:
+		return nil
+	case s.tolerant:
+		s.fillPages(off, block)
+		return nil
+	case 0 < n && n < block:
+		err = s.read(off, n) // what is unreadable may lie behind the batch, where nobody need look
+	}
+	if err != nil {
 		return fmt.Errorf("commitlog: read segment: %w", err)
 	}
 	return nil
 }
 
-// fillPages reads what can be read.
-func (s *scanner) fillPages() {
+// read reads n bytes from off on into the buffer.
+func (s *scanner) read(off int64, n int) error {
+	s.buf, s.off = slices.Grow(s.buf[:0], n)[:n], off
+	k, err := s.file.ReadAt(s.buf, off)
+	if k == n {
+		return nil
+	}
+	s.buf = s.buf[:0]
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // it was longer a moment ago
+	}
+	return err
+}
+
+// fillPages reads of n bytes from off on what can be read.
+func (s *scanner) fillPages(off int64, n int) {
+	s.buf, s.off = slices.Grow(s.buf[:0], n)[:n], off
 	for i := 0; i < len(s.buf); {
 		page := s.buf[i:min(len(s.buf), i+scanSector)]
 		if k, _ := s.file.ReadAt(page, s.off+int64(i)); k < len(page) {
