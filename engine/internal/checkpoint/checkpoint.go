@@ -70,10 +70,7 @@ func (w *writer) writeFile(f *File) error {
 			}
 		}
 	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	return w.put(appendTrailer(w.buf, w.crc))
+	return w.put(appendTrailer(w.buf, crc32.Update(w.crc, castagnoli, w.buf)))
 }
 
 func (w *writer) write(p []byte) error {
@@ -120,7 +117,7 @@ func (w *writer) put(p []byte) error {
 // of kind fs.ErrNotExist if it is missing, or what reading it returned. Without a whole copy the file is nil; a new directory
 // is the ordinary case. The error is ErrNewerFormat, whatever the other copy holds: an older program must not go on from it.
 //
-// Nothing is changed. Memory is bounded by the size of the files, which is bounded by MaxSize.
+// Nothing is changed; see Settle. Memory is bounded by the size of the files, which is bounded by MaxSize.
 func Load(fsys vfs.FS, dir string) (newest *File, problems []error, err error) {
 	for _, name := range []string{CopyA, CopyB} {
 		f, err := load(fsys, path.Join(dir, name))
@@ -186,35 +183,38 @@ func wrap(name string, err error) error {
 	return fmt.Errorf("checkpoint: load %s: %w", name, err)
 }
 
-// Settle makes the directory agree with what Load answered, before anything derived is changed: a copy that cannot be read is
-// replaced by f, the file of Load, or removed if that is nil. Otherwise a copy that only seemed to be bad, since a read failed,
-// could come back after a later restart and refer to what was overwritten meanwhile. A whole copy is not touched.
+// Settle makes the directory agree with what Load answered: both copies hold f, durably, or with nil neither exists. Call it
+// after every Load, before anything else is written or deleted.
+//
+// For what Load finds need not be what the next restart finds. A copy that could not be read may come back, and refer to
+// what was overwritten meanwhile. A copy that a killed process had just renamed may be in memory only, and the older one
+// refer to a part of the log that would be deleted behind the newer. Copies that hold f are not written again.
 func Settle(fsys vfs.FS, dir string, f *File) error {
-	removed := false
+	found := f != nil
 	for _, name := range []string{CopyA, CopyB} {
 		full := path.Join(dir, name)
-		_, err := load(fsys, full)
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if errors.Is(err, ErrNewerFormat) {
+		got, err := load(fsys, full)
+		switch {
+		case errors.Is(err, ErrNewerFormat):
 			return err
-		}
-		if f != nil {
+		case f != nil && err == nil && got.Seq == f.Seq && got.StoreID == f.StoreID:
+		case f != nil:
 			if err := Write(fsys, dir, name, f); err != nil {
 				return err
 			}
-			continue
+		case errors.Is(err, fs.ErrNotExist):
+		default:
+			found = true
+			if err := fsys.Remove(full); err != nil {
+				return fmt.Errorf("checkpoint: settle: %w", err)
+			}
 		}
-		if err := fsys.Remove(full); err != nil {
-			return fmt.Errorf("checkpoint: settle: %w", err)
-		}
-		removed = true
 	}
-	if removed {
-		if err := vfs.SyncDir(fsys, dir); err != nil {
-			return fmt.Errorf("checkpoint: settle: %w", err)
-		}
+	if !found {
+		return nil
+	}
+	if err := durable.SyncDirs(fsys, dir); err != nil {
+		return fmt.Errorf("checkpoint: settle: %w", err)
 	}
 	return nil
 }

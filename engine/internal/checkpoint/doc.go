@@ -3,7 +3,7 @@
 //
 // A checkpoint is written as two copies, CopyA and CopyB, one after the other, with equal content. Nothing may change in
 // place and nothing may be deleted before both are there; so whichever copy a restart finds, what it refers to is there.
-// Load takes the newer copy that is whole. If it reported a problem, Settle comes next.
+// Load takes the newer copy that is whole, and Settle makes the other one equal before anything goes on.
 //
 // # Files
 //
