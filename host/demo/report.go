@@ -87,12 +87,15 @@ func newLateness(us []int64) Lateness {
 func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, n int, note string) {
+		if note != "" {
+			note = "  " + note
+		}
 		// A cell that ends in a tab is aligned; the note behind it is text as it is.
-		fmt.Fprintf(t, "%s\t%s\t  %s\n", name, thousands(n), note)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", name, thousands(n), note)
 	}
 	note := "acknowledged, each after fsync"
 	if r.Unanswered > 0 {
-		note += fmt.Sprintf("; the kill cut off %d answers: sent again, %d were there already",
+		note += fmt.Sprintf("; %d answers were cut off: sent again, %d had been stored",
 			r.Unanswered, r.UnansweredStored)
 	}
 	row("put", r.Put, note)

@@ -67,7 +67,7 @@ func TestPutAndPull(t *testing.T) {
 		t.Errorf("stored: %+v", s)
 	}
 	s = read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/orders/messages",
-		`{"body_base64":"/w==","queue":1,"properties":{"c":"3"},"born_ms":7}`, "Content-Type", httpapi.EnvelopeType+"; charset=utf-8"), 201)
+		`{"body_base64":"/w==","queue":1,"properties":{"c":"3","C":"4"},"born_ms":7}`, "Content-Type", httpapi.EnvelopeType+"; charset=utf-8"), 201)
 	if *s.Offset != 1 {
 		t.Errorf("stored: %+v", s)
 	}
@@ -272,6 +272,9 @@ func TestProblems(t *testing.T) {
 		"two places":       {"POST", messages, `{"body":"x"}`, append([]string{"Tidewheel-Tag", "x"}, envelope...), 422, "bad_field", "Tidewheel-Tag"},
 		"bad JSON":         {"POST", messages, `{`, envelope, 400, "bad_json", ""},
 		"two values":       {"POST", messages, `{} {}`, envelope, 400, "bad_json", ""},
+		"member twice":     {"POST", messages, `{"delay_level":1,"delay_level":2}`, envelope, 400, "bad_json", ""},
+		"member Twice":     {"POST", messages, `{"delay_level":1,"properties":{"a":"1","A":"2"},"Delay_level":2}`, envelope, 400, "bad_json", ""},
+		"property Twice":   {"POST", messages, `{"properties":{"a":"1","a":"2"}}`, envelope, 400, "bad_json", ""},
 		"unknown member":   {"POST", messages, `{"level":3}`, envelope, 400, "bad_json", ""},
 		"JSON not UTF-8":   {"POST", messages, "{\"body\":\"\xff\"}", envelope, 400, "bad_json", ""},
 		"JSON delay":       {"POST", messages, `{"delay":"9d"}`, envelope, 422, "not_supported_yet", "delay"},

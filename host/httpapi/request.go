@@ -70,11 +70,56 @@ func readJSON(b []byte, into any) error {
 		}
 	}
 	if err == nil {
+		err = repeated(b)
+	}
+	if err == nil {
 		return nil
 	}
 	p := problem(http.StatusBadRequest, "bad_json", "The JSON is not valid")
 	p.Detail = strings.TrimPrefix(err.Error(), "json: ")
 	return p
+}
+
+// repeated refuses an object that has a member twice, of which the decoder silently takes the last. The decoder does
+// not tell upper from lower case in our own members, which are those of the outermost object. The bytes are valid JSON.
+func repeated(b []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	type object struct {
+		names map[string]bool // nil: an array
+		value bool            // a value comes next, not a name
+	}
+	var open []object
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return nil // the end
+		}
+		if token == json.Delim('}') || token == json.Delim(']') {
+			open = open[:len(open)-1]
+			continue
+		}
+		if n := len(open); n > 0 && open[n-1].names != nil {
+			in := &open[n-1]
+			in.value = !in.value
+			if in.value {
+				name := token.(string)
+				if n == 1 {
+					name = strings.ToLower(name)
+				}
+				if in.names[name] {
+					return fmt.Errorf("member %q is there twice", shorten(name))
+				}
+				in.names[name] = true
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, object{names: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, object{})
+		}
+	}
 }
 
 // knownHeaders are the ones a raw message may have. A misspelt one would be a message without its delay.
