@@ -292,13 +292,17 @@ func TestSettleWritesWhatDiffers(t *testing.T) {
 		}
 		return nil
 	})
+	foreign := sample(2)
+	foreign.StoreID++
 	for _, c := range []struct {
 		name   string
 		b      *checkpoint.File
 		writes int
-	}{{"missing", nil, 1}, {"older", sample(1), 1}, {"equal", sample(2), 0}, {"newer, unreadable before", sample(3), 1}} {
+	}{{"of another store", foreign, 1}, {"missing", nil, 1}, {"older", sample(1), 1}, {"equal", sample(2), 0}, {"newer, unreadable before", sample(3), 1}} {
 		if c.b != nil {
 			write(t, disk, checkpoint.CopyB, c.b)
+		} else if err := disk.Remove(dir + "/" + checkpoint.CopyB); err != nil {
+			t.Fatal(err)
 		}
 		writes = 0
 		if err := checkpoint.Settle(disk, dir, sample(2)); err != nil {
