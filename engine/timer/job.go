@@ -36,21 +36,22 @@ func (f *Flush) Run() error {
 	f.groups = f.groups[:0]
 	var entries []timerlog.Entry
 	var number int64
-	for _, block := range f.source.blocks {
-		for _, e := range block {
-			if !e.Late() && !f.frontier.Less(e.Key) {
-				continue
-			}
-			if n := f.number(e.Due); n != number {
-				if err := f.write(number, entries); err != nil {
-					return err
-				}
-				number, entries = n, entries[:0]
-			}
-			entries = append(entries, e)
+	for src := f.source.memtable.all(); ; src.next() {
+		e, ok, _ := src.head()
+		if !ok {
+			return f.write(number, entries)
 		}
+		if !e.Late() && !f.frontier.Less(e.Key) {
+			continue
+		}
+		if n := f.number(e.Due); n != number {
+			if err := f.write(number, entries); err != nil {
+				return err
+			}
+			number, entries = n, entries[:0]
+		}
+		entries = append(entries, *e)
 	}
-	return f.write(number, entries)
 }
 
 // number is the slot of a due time, always the same for the loose table.
@@ -197,12 +198,11 @@ type spillTable struct {
 	log      *timerlog.Log
 	kind     int // index in State.Tables
 	memtable *memtable
-	entries  []timerlog.Entry
-	ref      timerlog.Ref
+	entries  unspilled
+	refs     []timerlog.Ref
 }
 
-// NewSpill takes what is to be saved out of the memtables' lists of fresh entries: the spill must be installed before
-// the next one is made. Writer, at the checkpoint's batch boundary.
+// NewSpill takes over what is to be saved: the spill must be installed before the next one is made. Writer, at the checkpoint's batch boundary.
 func (l *Lane) NewSpill() *Spill {
 	s := &Spill{frontier: l.cfg.Frontier(), state: l.state()}
 	for i, t := range l.tables {
@@ -211,20 +211,27 @@ func (l *Lane) NewSpill() *Spill {
 			memtables = append(memtables, t.frozen.memtable)
 		}
 		for _, m := range memtables {
-			s.tables = append(s.tables, spillTable{log: t.log, kind: i, memtable: m, entries: m.fresh})
-			m.fresh = nil
+			s.tables = append(s.tables, spillTable{log: t.log, kind: i, memtable: m, entries: m.takeUnspilled()})
 		}
 	}
 	return s
 }
 
+// spillEntries is how many entries one spill holds at most: what a job has in memory.
+const spillEntries = 65536
+
 // Run writes the spills, without what was delivered meanwhile, and syncs. It may be repeated after an error.
 func (s *Spill) Run() error {
+	waits := func(e *timerlog.Entry) bool { return e.Late() || s.frontier.Less(e.Key) }
 	for i := range s.tables {
 		t := &s.tables[i]
-		t.entries = slices.DeleteFunc(t.entries, func(e timerlog.Entry) bool { return !e.Late() && !s.frontier.Less(e.Key) })
-		var err error
-		if t.ref, err = t.log.WriteSpill(t.entries); err != nil {
+		t.refs = nil
+		err := t.entries.parts(spillEntries, waits, func(entries []timerlog.Entry) error {
+			ref, err := t.log.WriteSpill(entries)
+			t.refs = append(t.refs, ref)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("timer: spill: %w", err)
 		}
 		if err := t.log.Sync(); err != nil {
@@ -240,9 +247,7 @@ func (s *Spill) State() State {
 	for i := range s.tables {
 		t := &s.tables[i]
 		at := &st.Tables[t.kind]
-		if t.ref.Count > 0 {
-			at.Spills = append(slices.Clip(at.Spills), t.ref)
-		}
+		at.Spills = append(slices.Clip(at.Spills), t.refs...)
 		at.Files = t.log.State()
 	}
 	return st
@@ -252,9 +257,9 @@ func (s *Spill) State() State {
 func (l *Lane) InstallSpill(s *Spill) {
 	for i := range s.tables {
 		t := &s.tables[i]
-		if t.ref.Count > 0 {
-			t.memtable.spills = append(t.memtable.spills, t.ref)
-			t.memtable.held += t.ref.Count
+		for _, ref := range t.refs {
+			t.memtable.spills = append(t.memtable.spills, ref)
+			t.memtable.held += ref.Count
 		}
 	}
 }

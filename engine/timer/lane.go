@@ -78,7 +78,7 @@ func (l *Lane) Put(e timerlog.Entry, delayMs, now int64) error {
 		return l.putLevel(e, delayMs)
 	}
 	t := l.tableFor(&e, now)
-	if t.active.n >= t.capacity || t.active.held+len(t.active.fresh) > 2*t.capacity+spillSlack {
+	if t.active.n >= t.capacity || t.active.length+t.active.held > 2*t.capacity+slack {
 		if err := l.freeze(t); err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ func (l *Lane) Put(e timerlog.Entry, delayMs, now int64) error {
 	return nil
 }
 
-// spillSlack lets a table whose entries come and go be spilled as it is a few times before that makes a run.
-const spillSlack = 64
+// slack lets a small table whose entries come and go be spilled a few times before that makes a run.
+const slack = 64
 
 func (l *Lane) putLevel(e timerlog.Entry, delayMs int64) error {
 	q, err := l.cfg.Queues.Ensure(delayMs)
@@ -134,7 +134,7 @@ func (l *Lane) freeze(t *table) error {
 			return err
 		}
 	}
-	t.frozen = &frozen{memtable: t.active, tableSource: *t.active.all()}
+	t.frozen = &frozen{memtable: t.active, tableSource: t.active.all()}
 	t.active = &memtable{}
 	l.stale = true
 	return nil

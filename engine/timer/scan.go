@@ -51,19 +51,19 @@ func (l *Lane) NewScan(after timerlog.Key, most int) *Scan {
 
 func (s *Scan) copyTable(m *memtable, after timerlog.Key, most int) {
 	src := m.seek(after)
-	c := &tableSource{blocks: [][]timerlog.Entry{nil}}
+	c := &copySource{}
 	for {
 		e, ok, _ := src.head()
 		if !ok {
 			break
 		}
-		if len(c.blocks[0]) == most {
-			if last := c.blocks[0][most-1].Key; last.Less(s.limit) {
+		if len(c.entries) == most {
+			if last := c.entries[most-1].Key; last.Less(s.limit) {
 				s.limit = last
 			}
 			break
 		}
-		c.blocks[0] = append(c.blocks[0], *e)
+		c.entries = append(c.entries, *e)
 		src.next()
 	}
 	s.merge.add(c)
@@ -137,6 +137,18 @@ func (l *Lane) Each(fn func(e *timerlog.Entry) error) error {
 		}
 	}
 }
+
+// copySource reads a copy.
+type copySource struct{ entries []timerlog.Entry }
+
+func (s *copySource) head() (*timerlog.Entry, bool, error) {
+	if len(s.entries) == 0 {
+		return nil, false, nil
+	}
+	return &s.entries[0], true, nil
+}
+
+func (s *copySource) next() { s.entries = s.entries[1:] }
 
 // ringSource reads the slots of a ring one after the other.
 type ringSource struct {

@@ -142,7 +142,7 @@ func (l *Lane) loadTable(t *table, s TableState) error {
 		err := t.log.Each(ref, func(e timerlog.Entry) error {
 			alive, err := l.cfg.Alive(&e)
 			if alive {
-				t.active.insert(e)
+				t.active.load(e)
 			}
 			return err
 		})

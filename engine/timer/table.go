@@ -82,10 +82,8 @@ func (t *table) spills() []timerlog.Ref {
 type activeSource struct{ t *table }
 
 func (s *activeSource) head() (*timerlog.Entry, bool, error) {
-	if s.t.active.n == 0 {
-		return nil, false, nil
-	}
-	return &s.t.active.blocks[0][0], true, nil
+	e := s.t.active.first()
+	return e, e != nil, nil
 }
 
-func (s *activeSource) next() { s.t.active.remove(s.t.active.blocks[0][0].Key) }
+func (s *activeSource) next() { s.t.active.removeFirst() }
