@@ -78,7 +78,7 @@ func (e *Engine) openTable(lane int, kind uint8, entries int, known timer.State)
 		files = known.Tables[kind].Files
 	}
 	dir := path.Join(e.path(timerDir), strconv.Itoa(lane))
-	l, err := timerlog.Open(e.fs, dir, families[kind], timerlog.Options{}, files)
+	l, err := timerlog.Open(e.fs, dir, families[kind], timerlog.Options{Ident: e.meta.StoreID}, files)
 	if err != nil {
 		return timer.Table{}, err
 	}
