@@ -3,6 +3,7 @@ package commitlog
 import (
 	"fmt"
 
+	"github.com/tidewheel/tidewheel/engine/internal/invariant"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
@@ -37,13 +38,14 @@ func (l *Log) rotated() bool {
 }
 
 // write writes one batch and lets Sync and the readers know.
-func (l *Log) write(b *append1) error {
+func (l *Log) write(b *appended) error {
 	at := int64(b.base - b.seg.base)
 	n, err := b.seg.file.WriteAt(b.bytes, at)
 	if err != nil {
 		return fmt.Errorf("commitlog: write batch at %d: %w", b.base, err)
 	}
 	end := b.base + Offset(n)
+	invariant.That(l.durable.Load() <= b.base && end <= l.end.Load(), "wrote [%d, %d)", b.base, end)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.seg.bytes = max(b.seg.bytes, at+int64(n))
@@ -79,6 +81,7 @@ func (l *Log) Sync() (Offset, error) {
 	if err != nil {
 		return l.durable.Load(), l.fail(fmt.Errorf("commitlog: sync %s: %w", s.name, err))
 	}
+	invariant.That(target <= l.written.Load(), "synced up to %d, written is %d", target, l.written.Load())
 	l.durable.Store(target)
 	return target, nil
 }

@@ -152,6 +152,9 @@
 //   - behind X, in this segment or a later one, stands the header of a batch that knew the log durable beyond X. (A
 //     later segment that counts is such a case: its first batch knew the one before durable.)
 //
+// Any header counts that stands in its place with its local part right. So a producer that foresees the position of its
+// own bytes can make a torn tail look like damage; it can't make damage look like a torn tail.
+//
 // Otherwise no one was promised what lies behind X: it is cut, blanked and synced. A batch of an earlier incarnation than
 // the one before it is no batch: it was blanked once and came back.
 package commitlog

@@ -3,9 +3,14 @@ package commitlog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
+	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
 
 func seedGolden(f *testing.F, names ...string) {
@@ -149,4 +154,91 @@ func FuzzDecodeRedo(f *testing.F) {
 			t.Fatalf("encoded again: %x, was %x", again, b)
 		}
 	})
+}
+
+// FuzzRecover: whatever stands behind the header of a segment, opening never panics and never takes memory that the
+// file does not justify; what it refuses is damage, and after Repair it opens.
+func FuzzRecover(f *testing.F) {
+	start := crashfs.New(crashfs.Options{})
+	opts := Options{SegmentSize: 4 << 10, TailSize: 4 << 10, Reserve: -1}
+	name := segmentName("log", 0)
+	fuzzSegment(f, start, opts)
+	file, err := start.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	content := make([]byte, 4<<10-SegmentHeaderSize)
+	if _, err := file.ReadAt(content, SegmentHeaderSize); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(content, int64(0))
+	f.Add(content[:300], int64(2000))
+	f.Add(make([]byte, 100), int64(600))
+	f.Fuzz(func(t *testing.T, content []byte, durable int64) {
+		fsys := start.Clone()
+		file, err := fsys.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt(content, SegmentHeaderSize); err != nil {
+			t.Fatal(err)
+		}
+		s := Start{Durable: Offset(max(durable, 0) % (16 << 10) &^ 7)}
+		fold := func(b *Batch) error {
+			rs := b.Records()
+			for {
+				if _, ok, err := rs.Next(); err != nil || !ok {
+					return err
+				}
+			}
+		}
+		reopen := func() error {
+			l, err := Open(fsys.Clone(), "log", sampleID, opts)
+			if err == nil {
+				_, err = l.Recover(s, fold)
+			}
+			return err
+		}
+		err = reopen()
+		if err == nil || errors.Is(err, ErrNewerFormat) {
+			return
+		}
+		if !errors.Is(err, corrupt.ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if _, err := Repair(fsys, "log", sampleID, s); err != nil && !errors.Is(err, corrupt.ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// fuzzSegment makes a log of one segment with a few batches.
+func fuzzSegment(f *testing.F, fsys *crashfs.FS, opts Options) {
+	l, err := Open(fsys, "log", sampleID, opts)
+	if err == nil {
+		_, err = l.Recover(Start{}, func(*Batch) error { return nil })
+	}
+	if err == nil {
+		err = l.Rotate()
+	}
+	for i := range 4 {
+		if err != nil {
+			break
+		}
+		info := BatchInfo{}
+		if i == 0 {
+			info.Flags = FlagState | FlagStateEnd
+		}
+		var w *Writer
+		if w, err = l.Begin(300, info); err == nil {
+			w.Open(Kind(1+i), 0)
+			w.Buf = append(w.Buf, make([]byte, 100*i)...)
+			w.Close()
+			w.Finish(0)
+			err = l.Commit()
+		}
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
 }

@@ -84,6 +84,7 @@ type markFile struct {
 	mu   sync.Mutex
 	last Mark
 	bad  bool     // the file is there and holds no mark
+	made bool     // the file was not there, and its name may not be durable
 	file vfs.File // nil until the first write
 }
 
@@ -92,6 +93,7 @@ func openMark(fsys vfs.FS, dir string, id uint64) (*markFile, error) {
 	m := &markFile{fs: fsys, name: path.Join(dir, markName), id: id}
 	f, err := fsys.OpenFile(m.name, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
+		m.made = true
 		return m, nil
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // ReadRecord reads the record at pos, which is size bytes long, frame included; with size 0 the length is read first.
 // The payload lies in the returned slice, which is buf, or a longer one if buf is too short; it belongs to the caller.
 // Length, CRC and position are checked: a record that is not right is a *corrupt.Error with file and byte, a position
-// that the log does not have is ErrOutOfLog. Appended records are found at once, durable or not: what may leave the
+// that the log does not have is ErrOutOfLog; a sector that cannot be read is the error of the file system. Appended records are found at once, durable or not: what may leave the
 // engine is the caller's business. Safe for concurrent use.
 func (l *Log) ReadRecord(pos Offset, size int, buf []byte) (Record, []byte, error) {
 	if size != 0 && (size < RecordHeaderSize || size > MaxRecord) {

@@ -73,7 +73,8 @@ type recovery struct {
 // At the first place without a right batch it decides: damage in what was durable is a *corrupt.Error and changes
 // nothing, a torn tail is cut and blanked (the package comment has the rule). What may be in the page cache only is
 // written again, all is synced, and the mark gets a new incarnation. With ReadOnly the decision is the same and nothing
-// is written. It must be called once, before the log is written or read.
+// is written. It must be called once, before the log is written or read; after an error the log is closed and opened
+// again.
 func (l *Log) Recover(s Start, fold func(*Batch) error) (Recovery, error) {
 	if l.recovered.Load() {
 		return Recovery{}, errors.New("commitlog: recover: done already")
@@ -353,6 +354,9 @@ func (r *recovery) write() error {
 	}
 	if err := l.mark.write(r.res.End, r.res.LogMs, r.res.Incarnation); err != nil {
 		return err
+	}
+	if !l.mark.made {
+		return nil // its name is among those synced before
 	}
 	if err := vfs.SyncDir(l.fs, l.dir); err != nil {
 		return syncError{fmt.Errorf("commitlog: sync directory: %w", err)}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -87,10 +88,12 @@ func (l *Log) acquire(s *segment) (vfs.File, error) {
 	switch {
 	case gone != nil:
 		return nil, gone
-	case f == nil:
-		return nil, fmt.Errorf("commitlog: open segment: %w", err)
+	case f != nil:
+		return f, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missing(l.dir, s.base, "it was there when the log was opened")
 	}
-	return f, nil
+	return nil, fmt.Errorf("commitlog: open segment: %w", err)
 }
 
 // closeIdle closes a file, if any, that was only read, or whose writes are durable; so an error means nothing.

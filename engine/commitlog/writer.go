@@ -1,6 +1,10 @@
 package commitlog
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tidewheel/tidewheel/engine/internal/invariant"
+)
 
 // Room says what must happen before a batch can be begun.
 type Room uint8
@@ -53,14 +57,14 @@ type writerState struct {
 	onlyState bool     // seg holds nothing but its state record
 	stateEnd  Offset   // behind that record; before seg, when it is not known
 
-	queue  []append1 // appended and not written, from head on
+	queue  []appended // appended and not written, from head on
 	head   int
 	w      Writer
 	active bool // w is in use
 }
 
-// append1 is an appended batch that waits for Commit.
-type append1 struct {
+// appended is an appended batch that waits for Commit.
+type appended struct {
 	seg   *segment
 	base  Offset
 	bytes []byte // in the tail
@@ -265,7 +269,8 @@ func (w *Writer) finish(flags uint16) Offset {
 // publish makes a finished batch part of the log.
 func (l *Log) publish(b *block, h *Header, bytes []byte) {
 	ws := &l.writer
-	ws.queue = append(ws.queue, append1{seg: ws.seg, base: h.Base, bytes: bytes, flags: h.Flags})
+	invariant.That(b.end() == h.Base, "batch at %d behind a block that ends at %d", h.Base, b.end())
+	ws.queue = append(ws.queue, appended{seg: ws.seg, base: h.Base, bytes: bytes, flags: h.Flags})
 	ws.at = h.End()
 	switch {
 	case h.Flags&FlagSeal != 0:
