@@ -83,7 +83,8 @@ type DefineGroup struct {
 	Attrs uint32
 }
 
-// MarkHole records that the bytes of one message cannot be read: pulls skip it from then on.
+// MarkHole records that the bytes of one message cannot be read: from then on a pull has it with Err ErrHole, and goes on
+// behind it.
 type MarkHole struct {
 	From, To Offset
 	Reason   string

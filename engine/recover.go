@@ -293,13 +293,21 @@ func flushNow(l *timer.Lane) error {
 
 // replay folds one batch.
 func (e *Engine) replay(b *commitlog.Batch) error {
+	err := e.foldBatch(e.st, b, (*index)(e), nil)
+	e.visible.touched = e.visible.touched[:0] // all of it is released
+	clear(e.visible.mark)
+	return err
+}
+
+// foldBatch folds a batch as it was read. look, if not nil, sees each record before it is folded.
+func (e *Engine) foldBatch(st *state.State, b *commitlog.Batch, ix state.Index, look func(r *commitlog.Record) error) error {
 	seal := b.Has(commitlog.FlagSeal)
 	if b.Has(commitlog.FlagHole) {
-		e.st.LostBatches(b.Base, b.End())
-		e.st.EndBatch(b.End(), seal)
+		st.LostBatches(b.Base, b.End())
+		st.EndBatch(b.End(), seal)
 		return nil
 	}
-	e.st.BeginBatch(b.LogMs, b.AppendMs)
+	st.BeginBatch(b.LogMs, b.AppendMs)
 	records := b.Records()
 	for {
 		r, ok, err := records.Next()
@@ -309,13 +317,17 @@ func (e *Engine) replay(b *commitlog.Batch) error {
 		if !ok {
 			break
 		}
-		if err := e.st.Apply(&r, b.Has(commitlog.FlagMustUnderstand), (*index)(e)); err != nil {
+		if look != nil {
+			err = look(&r)
+		}
+		if err == nil {
+			err = st.Apply(&r, b.Has(commitlog.FlagMustUnderstand), ix)
+		}
+		if err != nil {
 			return e.foldFailed(r.Pos, err)
 		}
 	}
-	e.st.EndBatch(b.End(), seal)
-	e.visible.touched = e.visible.touched[:0]
-	clear(e.visible.mark)
+	st.EndBatch(b.End(), seal)
 	return nil
 }
 
