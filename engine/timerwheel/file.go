@@ -36,16 +36,18 @@ var (
 type Page struct {
 	Number int
 	page   *page
+	epoch  uint64
 }
 
 // Freeze returns the pages that changed since the last Freeze that was thawed, ascending. They do not change any more:
 // a later Set makes a copy. Table, called with it, says which pages there are.
 func (w *Wheel) Freeze() []Page {
-	pages := make([]Page, 0, len(w.dirty))
+	if len(w.dirty) == 0 {
+		return nil
+	}
+	pages, epoch := make([]Page, 0, len(w.dirty)), w.share()
 	for n := range w.dirty {
-		p := w.pages[n]
-		p.shared++
-		pages = append(pages, Page{n, p})
+		pages = append(pages, Page{n, w.pages[n], epoch})
 	}
 	slices.SortFunc(pages, func(a, b Page) int { return a.Number - b.Number })
 	clear(w.dirty)
@@ -54,8 +56,8 @@ func (w *Wheel) Freeze() []Page {
 
 // Thaw ends a Freeze when its pages are in place.
 func (w *Wheel) Thaw(pages []Page) {
-	for _, p := range pages {
-		p.page.shared--
+	if len(pages) > 0 {
+		w.unshare(pages[0].epoch)
 	}
 }
 
@@ -120,8 +122,9 @@ func (w *Wheel) write(pages []Page) (err error) {
 func pageOffset(n int) int64 { return headerSize + int64(n)*pageSize }
 
 func appendPage(b []byte, n int, p *page) []byte {
+	var tmp [8]byte
 	for i := range p.slots {
-		b = appendSlot(b, int64(n*pageSlots+i), &p.slots[i])
+		b = appendSlot(b, &tmp, int64(n*pageSlots+i), &p.slots[i])
 	}
 	return b
 }
@@ -218,6 +221,9 @@ func (w *Wheel) openRead() (vfs.File, error) {
 		_ = f.Close()
 		return nil, err
 	}
+	// A page that only the file has was made durable by a Write, and so was the header. It is not written again: a power
+	// cut may leave anything in a sector that is being written, and the page would be lost with it.
+	w.file.named = true
 	return f, nil
 }
 
@@ -234,9 +240,10 @@ func (w *Wheel) readPage(f vfs.File, n int, buf []byte) error {
 
 // install decodes a page into memory.
 func (w *Wheel) install(n int, data []byte, dirty bool) error {
+	var tmp [8]byte
 	for i := range pageSlots {
 		index := n*pageSlots + i
-		s, err := decodeSlot(data[i*SlotSize:], int64(index))
+		s, err := decodeSlot(data[i*SlotSize:], &tmp, int64(index))
 		if err == nil && s.Count > 0 && (index >= w.p.Slots || w.index(s.Time) != index) {
 			err = fmt.Errorf("slot %d holds time %d", index, s.Time)
 		}
@@ -265,5 +272,6 @@ func (w *Wheel) RemoveAll() error {
 	if err != nil {
 		return fmt.Errorf("timerwheel: remove: %w", err)
 	}
+	w.file.named = false
 	return vfs.SyncDir(w.fsys, path.Dir(w.name))
 }

@@ -27,40 +27,47 @@ type Slot struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendSlot appends a slot as it stands at an index; nil is one that was never used.
-func appendSlot(b []byte, index int64, s *Slot) []byte {
-	if s == nil || s.Count == 0 {
-		return append(b, make([]byte, SlotSize)...)
+// unused is the encoding of a slot that was never used.
+var unused [SlotSize]byte
+
+// appendSlot appends a slot as it stands at an index. tmp is room for slotSum.
+func appendSlot(b []byte, tmp *[8]byte, index int64, s *Slot) []byte {
+	if s.Count == 0 {
+		return append(b, unused[:]...)
 	}
 	start := len(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(s.Time))
 	b = binary.BigEndian.AppendUint64(b, packPlace(s.First))
 	b = binary.BigEndian.AppendUint64(b, packPlace(s.Last))
 	b = binary.BigEndian.AppendUint32(b, s.Count)
-	return binary.BigEndian.AppendUint32(b, slotSum(index, b[start:]))
+	return binary.BigEndian.AppendUint32(b, slotSum(tmp, index, b[start:]))
 }
 
 // decodeSlot reads the slot of an index. A slot of zeros gives the zero Slot.
-func decodeSlot(b []byte, index int64) (Slot, error) {
+func decodeSlot(b []byte, tmp *[8]byte, index int64) (Slot, error) {
 	b = b[:SlotSize]
-	if [SlotSize]byte(b) == ([SlotSize]byte{}) {
+	if [SlotSize]byte(b) == unused {
 		return Slot{}, nil
 	}
-	if got, want := binary.BigEndian.Uint32(b[28:]), slotSum(index, b[:28]); got != want {
+	if got, want := binary.BigEndian.Uint32(b[28:]), slotSum(tmp, index, b[:28]); got != want {
 		return Slot{}, fmt.Errorf("slot %d: crc is %08x, the bytes give %08x", index, got, want)
 	}
-	return Slot{
+	s := Slot{
 		Time:  int64(binary.BigEndian.Uint64(b)),
 		First: unpackPlace(binary.BigEndian.Uint64(b[8:])),
 		Last:  unpackPlace(binary.BigEndian.Uint64(b[16:])),
 		Count: binary.BigEndian.Uint32(b[24:]),
-	}, nil
+	}
+	if s.Count == 0 {
+		return Slot{}, fmt.Errorf("slot %d: no entries, and bytes that are not zero", index)
+	}
+	return s, nil
 }
 
-func slotSum(index int64, b []byte) uint32 {
-	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(index))
-	return crc32.Update(crc32.Checksum(at[:], castagnoli), castagnoli, b)
+// slotSum uses tmp, since what is handed to package crc32 would be allocated for each slot.
+func slotSum(tmp *[8]byte, index int64, b []byte) uint32 {
+	binary.BigEndian.PutUint64(tmp[:], uint64(index))
+	return crc32.Update(crc32.Checksum(tmp[:], castagnoli), castagnoli, b)
 }
 
 // CanName says whether a place fits into a slot: files and bytes have 32 bits each.

@@ -1,7 +1,6 @@
 package timerwheel
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -23,19 +22,22 @@ type Wheel struct {
 	p    Params
 
 	// owned by the writer
-	pages  map[int]*page
+	pages  []*page  // nil: no slot is occupied
 	words  []uint64 // a bit for each occupied slot
 	groups []uint64 // a bit for each word that is not zero
 	dirty  map[int]bool
+	epoch  uint64   // of pages that are made now
+	shares []uint64 // the epochs at which pictures were taken that are not given back
 
 	file writer // owned by the job
 }
 
-// page is pageSlots slots. While it is shared, with a checkpoint or a View, it does not change: a change replaces it.
+// page is pageSlots slots. A page that a picture (a View or a checkpoint) may hold does not change: a change replaces it.
+// That is so when it was made no later than the picture, so that taking one touches no page.
 type page struct {
-	slots  [pageSlots]Slot
-	used   int
-	shared int
+	slots [pageSlots]Slot
+	used  int
+	epoch uint64
 }
 
 // Open returns an empty ring whose file will have the name. It touches no file.
@@ -46,7 +48,7 @@ func Open(fsys vfs.FS, name string, p Params) (*Wheel, error) {
 	words := (p.Slots + 63) / 64
 	return &Wheel{
 		fsys: fsys, name: name, p: p,
-		pages: map[int]*page{}, dirty: map[int]bool{},
+		pages: make([]*page, (p.Slots+pageSlots-1)/pageSlots), dirty: map[int]bool{}, epoch: 1,
 		words: make([]uint64, words), groups: make([]uint64, (words+63)/64),
 	}, nil
 }
@@ -113,7 +115,7 @@ func (w *Wheel) clearIndex(i int) {
 		w.groups[i/64/64] &^= 1 << (i / 64 % 64)
 	}
 	if p.used == 0 { // the checkpoint's table will not list it, so its bytes on disk do not matter
-		delete(w.pages, i/pageSlots)
+		w.pages[i/pageSlots] = nil
 		delete(w.dirty, i/pageSlots)
 	}
 }
@@ -123,16 +125,30 @@ func (w *Wheel) change(n int) *page {
 	p := w.pages[n]
 	switch {
 	case p == nil:
-		p = &page{}
+		p = &page{epoch: w.epoch}
 		w.pages[n] = p
-	case p.shared > 0:
+	case len(w.shares) > 0 && p.epoch <= slices.Max(w.shares):
 		c := *p
-		c.shared = 0
+		c.epoch = w.epoch
 		p = &c
 		w.pages[n] = p
 	}
 	w.dirty[n] = true
 	return p
+}
+
+// share begins a picture, unshare ends the one of an epoch.
+func (w *Wheel) share() (epoch uint64) {
+	epoch = w.epoch
+	w.shares = append(w.shares, epoch)
+	w.epoch++
+	return epoch
+}
+
+func (w *Wheel) unshare(epoch uint64) {
+	if i := slices.Index(w.shares, epoch); i >= 0 {
+		w.shares = slices.Delete(w.shares, i, i+1)
+	}
 }
 
 // Next finds the first occupied slot with a number in [from, to). The range must not be longer than the ring.
@@ -226,11 +242,12 @@ func (w *Wheel) Each(fn func(s Slot) error) error {
 
 // Table lists the pages that have an occupied slot, ascending: what a checkpoint records.
 func (w *Wheel) Table() []int {
-	table := make([]int, 0, len(w.pages))
-	for n := range w.pages {
-		table = append(table, n)
+	var table []int
+	for n, p := range w.pages {
+		if p != nil {
+			table = append(table, n)
+		}
 	}
-	slices.Sort(table)
 	return table
 }
 
@@ -240,17 +257,14 @@ func (w *Wheel) DirtyBytes() int { return len(w.dirty) * pageSize }
 // View is the wheel as it was at a moment, for other goroutines. Release ends its use.
 type View struct {
 	p     Params
-	pages map[int]*page
+	pages []*page
+	wheel *Wheel // for Release
+	epoch uint64
 }
 
-// View returns the wheel as it is now.
+// View returns the wheel as it is now. It costs a copy of the pointers to its pages.
 func (w *Wheel) View() *View {
-	v := &View{p: w.p, pages: make(map[int]*page, len(w.pages))}
-	for n, p := range w.pages {
-		p.shared++
-		v.pages[n] = p
-	}
-	return v
+	return &View{p: w.p, pages: slices.Clone(w.pages), wheel: w, epoch: w.share()}
 }
 
 // Slot is as Wheel.Slot.
@@ -259,24 +273,31 @@ func (v *View) Slot(number int64) (s Slot, ok bool) {
 	return w.Slot(number)
 }
 
-// Release gives the view back. It is for the writer.
+// Release gives the view back, which must not be used any more. It is for the writer.
 func (v *View) Release() {
-	for _, p := range v.pages {
-		p.shared--
-	}
+	v.wheel.unshare(v.epoch)
 	v.pages = nil
 }
 
-// From lists the occupied slots with numbers in [from, to), ascending, at most most.
-func (v *View) From(from, to int64, most int) []Slot {
-	var slots []Slot
-	for _, p := range v.pages {
-		for _, s := range p.slots {
-			if s.Count > 0 && s.Time >= from && s.Time < to {
+// From lists the occupied slots with numbers in [from, to), ascending, at most most. The range must not be longer than the
+// ring.
+func (v *View) From(from, to int64, most int) (slots []Slot) {
+	w := Wheel{p: v.p, pages: v.pages}
+	for from < to {
+		i := w.index(from)
+		span := min(int64(pageSlots-i%pageSlots), int64(v.p.Slots-i), to-from) // of one page
+		if p := v.pages[i/pageSlots]; p != nil {
+			for k, s := range p.slots[i%pageSlots:][:span] {
+				if s.Count == 0 || s.Time != from+int64(k) {
+					continue
+				}
+				if len(slots) == most {
+					return slots
+				}
 				slots = append(slots, s)
 			}
 		}
+		from += span
 	}
-	slices.SortFunc(slots, func(a, b Slot) int { return cmp.Compare(a.Time, b.Time) })
-	return slots[:min(len(slots), most)]
+	return slots
 }
