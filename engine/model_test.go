@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 		return explain(t, h, err)
 	})
 	t.Logf("%d histories; met: %s", ran, met)
-	if n >= 300 {
+	if ran >= 300 {
 		met.want(t, "flush", "compaction", "checkpoint", "rolled message", "dropped message", "deleted head", "replay",
 			"job segment", "job mark", "crash", "kill", "reopen", "busy", "fired", "answer Stored", "answer Scheduled",
 			"answer Cancelled", "answer Moved", "answer AlreadyCancelled", "answer Superseded", "answer Delivered",
