@@ -72,6 +72,39 @@ func (l *Log) RemoveAll() error {
 	return l.remove(garbage)
 }
 
+// Rewind drops all groups from a place on, and gives their room back: they were written last, by a job that failed half way,
+// and no ref to one is used any more. It is called by that job. After an error the groups take room until they are deleted
+// with their file.
+func (l *Log) Rewind(to Place) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.writable(); err != nil {
+		return err
+	}
+	var later []int64
+	l.mu.Lock()
+	i, known := find(l.files, to.File)
+	if !known || to.Offset < fileHeaderSize || to.Offset > l.files[i].Length {
+		l.mu.Unlock()
+		return fmt.Errorf("timerlog: rewind: no group ever began at byte %d of file %d", to.Offset, to.File)
+	}
+	l.files[i].Length = to.Offset
+	for _, f := range l.files[i+1:] {
+		later = append(later, f.Number)
+	}
+	l.mu.Unlock()
+	if l.cur != nil && l.cur.number == to.File {
+		l.cur.end = to.Offset
+		_ = l.cur.Truncate(to.Offset) // what stays is written over
+		return nil
+	}
+	if l.cur != nil && !slices.Contains(l.unsynced, l.cur) {
+		_ = l.cur.Close() // nobody needs what it holds
+	}
+	l.cur = nil // the next group opens the file again
+	return l.remove(later)
+}
+
 // list lists the directory; one that does not exist is empty.
 func (l *Log) list() ([]vfs.Info, error) {
 	infos, err := l.fsys.ReadDir(l.dir)

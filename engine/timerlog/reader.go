@@ -184,6 +184,28 @@ func (l *Log) Verify(refs []Ref) error {
 	return nil
 }
 
+// VerifyFiles checks that files are there and as long as the State says, for a slot that remembers no more of its groups than
+// places. It costs an open a file. Safe for concurrent use.
+func (l *Log) VerifyFiles(numbers []int64) error {
+	for _, n := range numbers {
+		length, err := l.length(n)
+		if err != nil {
+			return err
+		}
+		if length == 0 {
+			return corrupt.Errorf(l.fileName(n), 0, "the file is not in the recorded state")
+		}
+		size, err := l.fileSize(n)
+		if err != nil {
+			return err
+		}
+		if size < length {
+			return corrupt.Errorf(l.fileName(n), size, "the file ends before byte %d, where it was written to", length)
+		}
+	}
+	return nil
+}
+
 func (l *Log) fileSize(number int64) (int64, error) {
 	h, err := l.handles.acquire(number)
 	if err != nil {
