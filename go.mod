@@ -3,6 +3,7 @@ module github.com/tidewheel/tidewheel
 go 1.26
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/afero v1.15.0
 )

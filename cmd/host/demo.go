@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/host/demo"
+)
+
+// demoEvents are orders and reminders, made by TestDemoEvents with -update.
+//
+//go:embed testdata/demo.ndjson
+var demoEvents []byte
+
+// Of a demo: how long the server stays down after a kill, so that something comes due meanwhile.
+const demoDown = 1200 * time.Millisecond
+
+func (a *app) demo() *cobra.Command {
+	var keep string
+	var kills int
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "See it work: delayed events, cancels, kill -9, and an account",
+		Long: `Some thousands of orders and reminders go into a server of their own, on real files with fsync, with delays of
+1 s, 5 s and 10 s; some are cancelled while they wait. In the middle of it the server is killed with SIGKILL and
+started again. In the end every event is accounted for, and the exit code is 1 unless none was lost, none was
+delivered twice and none early. It takes about half a minute; the files go to a temporary directory.`,
+		Example: "  tidewheel demo\n  tidewheel demo --kills 3 -o json\n  tidewheel demo --keep ./demo-data",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if kills < 0 || kills > 5 {
+				return fmt.Errorf("%w: --kills is %d, allowed is 0 to 5", errUsage, kills)
+			}
+			dir, remove, err := demoDir(keep)
+			if err != nil {
+				return err
+			}
+			defer remove()
+			events, err := demo.ParseEvents(demoEvents)
+			if err != nil {
+				return err
+			}
+			return a.runDemo(cmd.Context(), events, dir, kills, demoDown)
+		},
+	}
+	cmd.Flags().StringVar(&keep, "keep", "", "keep the files in this directory, which must be empty or new")
+	cmd.Flags().IntVar(&kills, "kills", 1, "how often to kill the server")
+	return cmd
+}
+
+// demoDir is where the files go.
+func demoDir(keep string) (dir string, remove func(), err error) {
+	if keep == "" {
+		dir, err := os.MkdirTemp("", "tidewheel-demo-")
+		return dir, func() { _ = os.RemoveAll(dir) }, err
+	}
+	if err := os.MkdirAll(keep, 0o700); err != nil {
+		return "", nil, err
+	}
+	entries, err := os.ReadDir(keep)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(entries) > 0 {
+		return "", nil, fmt.Errorf("%w: %s is not empty", errUsage, keep)
+	}
+	return keep, func() {}, nil
+}
+
+func (a *app) runDemo(ctx context.Context, events []demo.Event, dir string, kills int, down time.Duration) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "%d events with delays of 1 s, 5 s and 10 s, fsync on, %d× kill -9; files in %s\n",
+		len(events), kills, dir)
+	progress, done := a.progress()
+	report, err := demo.Run(ctx, demo.Config{
+		Events: events, Exe: exe, Dir: filepath.Join(dir, "data"), KillAt: killTimes(events, kills), Down: down,
+		Check: a.demoCheck, Progress: progress,
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	if a.format == formatTable {
+		err = report.WriteTable(a.stdout)
+	} else {
+		err = a.one(&report, nil)
+	}
+	if err == nil && !report.OK() {
+		return errReported // the report says what is wrong
+	}
+	return err
+}
+
+// killTimes spreads the kills over the time in which events are put, never twice the same.
+func killTimes(events []demo.Event, kills int) []time.Duration {
+	load := time.Duration(events[len(events)-1].AtMs) * time.Millisecond
+	var at []time.Duration
+	for i := range kills {
+		slot := load / time.Duration(kills)
+		at = append(at, slot*time.Duration(i)+slot/2+rand.N(slot/4))
+	}
+	return at
+}
+
+// demoCheck is what data check says.
+func (a *app) demoCheck(dir string) string {
+	quiet := *a
+	quiet.stderr = io.Discard
+	env, err := quiet.dataEnv(dir)
+	if err == nil {
+		_, err = engine.Check(env, ".", engine.Options{})
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return demo.CheckClean
+}
+
+// progress shows one line that changes, on a terminal; elsewhere nothing.
+func (a *app) progress() (show func(demo.Progress), done func()) {
+	f, ok := a.stderr.(*os.File)
+	if !ok {
+		return nil, func() {}
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil, func() {}
+	}
+	const width = 78
+	show = func(p demo.Progress) {
+		state := ""
+		if p.Down {
+			state = "  killed, starting again"
+		}
+		waiting := p.Put - p.Cancelled - p.Delivered
+		line := fmt.Sprintf("%5.1f s  put %d of %d  waiting %d  cancelled %d  delivered %d%s",
+			p.Elapsed.Seconds(), p.Put, p.Events, waiting, p.Cancelled, p.Delivered, state)
+		fmt.Fprintf(f, "\r%-*s", width, line)
+	}
+	return show, func() { fmt.Fprintf(f, "\r%s\r", strings.Repeat(" ", width)) }
+}

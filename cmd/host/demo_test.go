@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tidewheel/tidewheel/host/demo"
+)
+
+var update = flag.Bool("update", false, "write testdata/demo.ndjson again")
+
+// Of the file: how many events, over how long.
+const (
+	eventCount = 6000
+	loadMs     = 10_000
+)
+
+// TestDemoEvents holds the shipped file against its generator: with the same seed it comes out the same.
+func TestDemoEvents(t *testing.T) {
+	const path, most = "testdata/demo.ndjson", 1_500_000
+	want := generate(2026)
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(demoEvents, want) && !*update {
+		t.Errorf("%s is not what the generator makes; run the test with -update", path)
+	}
+	if len(want) > most {
+		t.Errorf("%s has %d bytes, allowed are %d", path, len(want), most)
+	}
+	events, err := demo.ParseEvents(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != eventCount || events[len(events)-1].AtMs > loadMs {
+		t.Errorf("%d events until %d ms, want %d until %d", len(events), events[len(events)-1].AtMs, eventCount, loadMs)
+	}
+}
+
+// TestDemo is the demo with fewer events and one short delay.
+func TestDemo(t *testing.T) {
+	all, err := demo.ParseEvents(demoEvents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []demo.Event
+	for _, e := range all {
+		if e.Level == 1 && len(events) < 400 {
+			events = append(events, e)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	a := &app{stdout: &stdout, stderr: &stderr, format: formatJSON}
+	if err := a.runDemo(t.Context(), events, t.TempDir(), 2, 100*time.Millisecond); err != nil {
+		t.Fatalf("%v: %s%s", err, stdout.Bytes(), stderr.Bytes())
+	}
+	var r struct {
+		Put, Delivered, Cancelled, Kills int
+		Check                            string
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Put != len(events) || r.Delivered < r.Put-r.Cancelled || r.Kills != 2 || r.Check != demo.CheckClean {
+		t.Errorf("report %s", stdout.Bytes())
+	}
+}
+
+// generate makes orders, which are closed after 10 s unless they are paid (cancelled) before, payment retries after
+// 5 s, and reminders after 1 s.
+func generate(seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for i := range eventCount {
+		e := demo.Event{AtMs: int64(i) * loadMs / eventCount}
+		switch n := r.IntN(10); {
+		case n < 5:
+			reminder(r, &e, i)
+		case n < 8:
+			retry(r, &e, i)
+		default:
+			order(r, &e, i)
+		}
+		if err := enc.Encode(e); err != nil {
+			panic(err)
+		}
+	}
+	return b.Bytes()
+}
+
+func order(r *rand.Rand, e *demo.Event, i int) {
+	e.Topic, e.ID, e.Tag, e.Level = "orders", fmt.Sprintf("order-%05d", i), "unpaid", 3
+	if r.IntN(3) == 0 {
+		e.CancelAfterMs = 300 + r.Int64N(8000) // paid
+	}
+	e.Body = fmt.Appendf(nil, `{"do":"close if unpaid","customer":"c-%04d","items":%d,"cents":%d,"currency":%q}`,
+		r.IntN(10000), 1+r.IntN(9), 199+r.IntN(50000), pick(r, "EUR", "USD", "CNY", "GBP"))
+}
+
+func retry(r *rand.Rand, e *demo.Event, i int) {
+	e.Topic, e.ID, e.Tag, e.Level = "orders", fmt.Sprintf("retry-%05d", i), "retry", 2
+	if r.IntN(10) == 0 {
+		e.CancelAfterMs = 200 + r.Int64N(4000)
+	}
+	e.Body = fmt.Appendf(nil, `{"do":"ask the bank again","attempt":%d,"order":"order-%05d","reason":%q}`,
+		1+r.IntN(5), r.IntN(eventCount), pick(r, "timeout", "bank closed", "limit", "3-D Secure pending"))
+}
+
+func reminder(r *rand.Rand, e *demo.Event, i int) {
+	e.Topic, e.ID, e.Tag, e.Level = "reminders", fmt.Sprintf("reminder-%05d", i), pick(r, "mail", "push", "sms"), 1
+	if r.IntN(20) == 0 {
+		e.CancelAfterMs = 100 + r.Int64N(700)
+	}
+	e.Body = fmt.Appendf(nil, `{"to":"u-%05d","text":%q}`, r.IntN(100000), pick(r,
+		"Your table is booked for tonight at 19:30.", "Your parcel arrives in 30 minutes.",
+		"The match begins in five minutes.", "Take your medicine: one tablet, with water.", "会议将在十分钟后开始"))
+}
+
+func pick(r *rand.Rand, of ...string) string { return of[r.IntN(len(of))] }

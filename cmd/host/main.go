@@ -1,0 +1,26 @@
+// Command host is the tidewheel program: a server for delayed messages, the commands that talk to it, and the tools for
+// its files. Release builds name it tidewheel:
+//
+//	go build -o tidewheel ./cmd/host
+//	./tidewheel demo
+//	./tidewheel serve --data ./data
+//	./tidewheel put orders '{"id":42}' --level 3
+//	./tidewheel consume orders --group billing --ack
+//
+// # Output and exit codes
+//
+// Results go to standard output, everything else to standard error. Every verb that reads takes -o table, json or
+// ndjson; then errors are problems in JSON, too.
+//
+//	0  done
+//	1  error
+//	2  usage
+//	3  not found
+//	4  too late: the message was delivered, or moved to another handle
+//	5  the server does not answer
+//	6  damage was found
+package main
+
+import "os"
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidewheel/tidewheel/host/client"
+	"github.com/tidewheel/tidewheel/host/httpapi"
+)
+
+// putFlags are what put takes.
+type putFlags struct {
+	level, queue   int
+	key, tag       string
+	in, at         string
+	properties     []string
+	lines          bool
+	levelSet, pins bool
+}
+
+func (a *app) put() *cobra.Command {
+	var f putFlags
+	cmd := &cobra.Command{
+		Use:   "put TOPIC BODY|-",
+		Short: "Store a message",
+		Long: `Store a message; a body of - is read from standard input. It is durable when the command returns.
+
+With --ndjson each line of the input is a message of its own, in JSON:
+  {"body":"...","delay_level":3,"key":"order-42","tag":"unpaid","properties":{"a":"b"}}
+The topic of a line counts if it has one. Each line gets its result, and the exit code is 1 if one was refused.`,
+		Example: `  tidewheel put orders '{"id":42}' --level 3 --key order-42 --tag unpaid
+  tidewheel put orders - --property source=shop < body.bin
+  tidewheel put orders - --ndjson -o ndjson < many.ndjson`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.levelSet, f.pins = cmd.Flags().Changed("level"), cmd.Flags().Changed("queue")
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.CloseIdle()
+			body := []byte(args[1])
+			if args[1] == "-" {
+				if body, err = io.ReadAll(a.stdin); err != nil {
+					return fmt.Errorf("read standard input: %w", err)
+				}
+			}
+			if f.lines {
+				return a.putLines(cmd, c, args[0], body, f)
+			}
+			return a.putOne(cmd, c, args[0], body, f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.level, "level", 0, "delay level: 1 is the first (1s by default), 18 the last (2h); 0 is none")
+	flags.StringVar(&f.in, "in", "", "any delay, as 30m: comes with a later version")
+	flags.StringVar(&f.at, "at", "", "any time: comes with a later version")
+	flags.StringVar(&f.key, "key", "", "what the message is about, at most 127 bytes")
+	flags.StringVar(&f.tag, "tag", "", "what consumers filter by, at most 127 bytes")
+	flags.IntVar(&f.queue, "queue", 0, "the topic's queue; the server chooses if not given")
+	flags.StringArrayVar(&f.properties, "property", nil, "name=value, as often as needed")
+	flags.BoolVar(&f.lines, "ndjson", false, "each line of the body is a message in JSON")
+	return a.withURL(cmd)
+}
+
+// header says the flags in the server's words, which judges them.
+func (f *putFlags) header() http.Header {
+	h := http.Header{}
+	set := func(name, value string) {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	set(httpapi.HeaderKey, f.key)
+	set(httpapi.HeaderTag, f.tag)
+	set(httpapi.HeaderDelay, f.in)
+	set(httpapi.HeaderDeliver, f.at)
+	if f.levelSet {
+		h.Set(httpapi.HeaderLevel, strconv.Itoa(f.level))
+	}
+	if f.pins {
+		h.Set(httpapi.HeaderQueue, strconv.Itoa(f.queue))
+	}
+	for _, p := range f.properties {
+		h.Add(httpapi.HeaderProperty, p)
+	}
+	return h
+}
+
+func (a *app) putOne(cmd *cobra.Command, c *client.Client, topic string, body []byte, f putFlags) error {
+	s, err := c.PutRaw(cmd.Context(), topic, f.header(), body)
+	if err != nil {
+		return err
+	}
+	return a.one(s, func(w io.Writer) {
+		if s.State == httpapi.StateScheduled {
+			fmt.Fprintf(w, "scheduled\tdue %s, in %s%s\n", s.Due, s.DueIn, clamped(s.Clamped, s.DelayLevel))
+			fmt.Fprintf(w, "handle\t%s\n", s.Handle)
+			return
+		}
+		fmt.Fprintf(w, "visible\tin %s, queue %d, offset %d\n", s.Topic, s.Queue, *s.Offset)
+	})
+}
+
+// clamped says that another level was applied than was asked for.
+func clamped(yes bool, level int) string {
+	if !yes {
+		return ""
+	}
+	return fmt.Sprintf(" (the last level is %d)", level)
+}
+
+// batchBytes is about how much of the input is sent at once; the server takes 8 MiB.
+const batchBytes = 1 << 20
+
+// putLines sends NDJSON in batches of lines.
+func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, lines []byte, f putFlags) error {
+	if len(f.header()) > 0 {
+		return fmt.Errorf("%w: with --ndjson each line says its own level, key, tag, queue and properties", errUsage)
+	}
+	out := a.list("LINE\tSTATE\tDUE\tHANDLE")
+	refused, first := 0, 1
+	for len(lines) > 0 {
+		var batch []byte
+		count := 0
+		for len(lines) > 0 && len(batch) < batchBytes && count < 5000 {
+			line, rest, _ := bytes.Cut(lines, []byte("\n"))
+			lines = rest
+			count++
+			batch = append(append(batch, withTopic(line, topic)...), '\n')
+		}
+		results, err := c.PutBatch(cmd.Context(), batch)
+		if err != nil {
+			return errors.Join(err, out.close())
+		}
+		for _, r := range results {
+			r.Line += first - 1
+			if r.Problem != nil {
+				refused++
+			}
+			if err := out.add(r, lineRow(r)); err != nil {
+				return err
+			}
+		}
+		first += count
+		if err := out.flush(); err != nil {
+			return err
+		}
+	}
+	if err := out.close(); err != nil {
+		return err
+	}
+	if refused > 0 {
+		return fmt.Errorf("%d lines were refused", refused)
+	}
+	return nil
+}
+
+// withTopic gives a line the topic if it has none. What is no object stays as it is, for the server to refuse.
+func withTopic(line []byte, topic string) []byte {
+	trimmed := bytes.TrimSpace(line)
+	if len(trimmed) == 0 || trimmed[0] != '{' || hasTopic(trimmed) {
+		return line
+	}
+	rest := bytes.TrimSpace(trimmed[1:])
+	named := fmt.Appendf(nil, `{"topic":%q`, topic)
+	if len(rest) > 0 && rest[0] != '}' {
+		named = append(named, ',')
+	}
+	return append(named, rest...)
+}
+
+func lineRow(r httpapi.BatchResult) string {
+	if r.Problem != nil {
+		return fmt.Sprintf("%d\trefused\t-\t%s", r.Line, cell(r.Problem.Error(), 200))
+	}
+	due, handle := "-", "-"
+	if r.Handle != "" {
+		due, handle = r.Due, r.Handle
+	}
+	return fmt.Sprintf("%d\t%s\t%s\t%s", r.Line, r.State, due, handle)
+}
+
+// hasTopic says whether an object has a topic, without judging the rest.
+func hasTopic(object []byte) bool {
+	var o struct {
+		Topic *string `json:"topic"`
+	}
+	return json.Unmarshal(object, &o) == nil && o.Topic != nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/host/client"
+	"github.com/tidewheel/tidewheel/host/httpapi"
+)
+
+// The exit codes; the command's comment explains them.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitTooLate     = 4
+	exitUnreachable = 5
+	exitDamage      = 6
+)
+
+// errUsage is the kind of an error of the command line.
+var errUsage = errors.New("usage")
+
+// errReported is returned by a verb that has already said what is wrong, and that is wrong enough for exitError.
+var errReported = errors.New("reported")
+
+// errNotFound and errDamage choose an exit code for an error of ours.
+var (
+	errNotFound = errors.New("not found")
+	errDamage   = errors.New("damage")
+)
+
+// app is what the verbs share.
+type app struct {
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	format  string // table, json or ndjson
+	url     string
+	running bool // a verb has begun: what fails now is not the command line
+}
+
+// run does what the arguments say and returns the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process as if nobody had asked for the first.
+	context.AfterFunc(ctx, stop)
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !a.running && !errors.Is(err, errUsage) {
+		err = errors.Join(errUsage, err) // cobra found it
+	}
+	a.complain(err)
+	return exitCode(err)
+}
+
+// root is the command of all verbs.
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tidewheel",
+		Short: "Messages that become visible at their time",
+		Long: `Tidewheel stores messages and makes them visible at their time: never early,
+exactly once in their topic, also after a crash.
+
+  tidewheel demo                                  see it work, with kill -9
+  tidewheel serve --data ./data                   run a server
+  tidewheel put orders '{"id":42}' --level 3      visible in 10 s
+  tidewheel consume orders --group billing --ack  read as they come`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.running = true
+			return a.checkFormat()
+		},
+	}
+	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: table, json, ndjson")
+	cmd.AddCommand(a.demo(), a.serve(), a.put(), a.consume(), a.cancel(), a.data(), a.version())
+	return cmd
+}
+
+// withURL gives a verb the flag that says where the server is.
+func (a *app) withURL(cmd *cobra.Command) *cobra.Command {
+	url := os.Getenv("TIDEWHEEL_URL")
+	if url == "" {
+		url = client.DefaultURL
+	}
+	cmd.Flags().StringVar(&a.url, "url", url, "the server; also TIDEWHEEL_URL")
+	return cmd
+}
+
+// client is the server's client.
+func (a *app) client() (*client.Client, error) {
+	c, err := client.New(a.url)
+	if err != nil {
+		return nil, errors.Join(errUsage, err)
+	}
+	return c, nil
+}
+
+// exitCode is what an error means to a script.
+func exitCode(err error) int {
+	var p *httpapi.Problem
+	isProblem := errors.As(err, &p)
+	switch {
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case errors.Is(err, errDamage), errors.Is(err, engine.ErrCorrupt), isProblem && p.Code == "damaged":
+		return exitDamage
+	case errors.Is(err, errNotFound), isProblem && p.Status == 404:
+		return exitNotFound
+	case isProblem && p.Status == 409:
+		return exitTooLate
+	case errors.Is(err, client.ErrUnreachable):
+		return exitUnreachable
+	}
+	return exitError
+}
