@@ -113,8 +113,8 @@ func TestForeignServer(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"text":     func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") },
 		"cut":      func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"error":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 502) },
-		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 302) },
+		"error":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) },
+		"redirect": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
 	}
 	want := map[string]bool{"text": true, "cut": true} // unreachable; else a problem
 	for name, h := range handlers {

@@ -56,19 +56,17 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// checkTopics looks at what concerns more than one value.
+// checkTopics finds topics that are there twice.
 func (l *loader) checkTopics() {
 	first := map[string]string{}
 	for i := range l.cfg.Topics {
-		t := &l.cfg.Topics[i]
-		if t.Queues == 0 {
-			t.Queues = l.cfg.BrokerTable.Queues
+		name, at := l.cfg.Topics[i].Name, child(item("topic", i), "name")
+		switch before, twice := first[name]; {
+		case name == "": // reported already
+		case twice:
+			l.bad(at, fmt.Sprintf("%q is there twice, first at %s", name, before))
+		default:
+			first[name] = l.place(at)
 		}
-		at := fmt.Sprintf("topic[%d].name", i)
-		if before, twice := first[t.Name]; twice && t.Name != "" {
-			l.bad(at, fmt.Sprintf("%q is there twice, first at %s", t.Name, before))
-			continue
-		}
-		first[t.Name] = l.place(at)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // decoder knows lines only for what it can't parse, and only one per key when a table repeats. The document must be
 // one that the decoder took: of any other the answer is useless, and still made without panic.
 func lines(doc string) map[string]int {
-	s := &scanner{text: strings.TrimPrefix(doc, "\ufeff"), line: 1, at: map[string]int{}, lists: map[string]int{}}
+	s := &scanner{text: doc, line: 1, at: map[string]int{}, lists: map[string]int{}}
 	s.document()
 	return s.at
 }

@@ -65,6 +65,11 @@ func Parse(src Source, data []byte) (*Config, error) {
 	if len(l.problems) > 0 {
 		return nil, &Report{Problems: l.problems}
 	}
+	for i := range l.cfg.Topics {
+		if t := &l.cfg.Topics[i]; t.Queues == 0 {
+			t.Queues = l.cfg.BrokerTable.Queues // a variable may have changed it
+		}
+	}
 	return l.cfg, nil
 }
 
@@ -224,11 +229,11 @@ func (l *loader) flags() {
 
 // file reads the document into the configuration.
 func (l *loader) file(doc string) {
-	tree, whole := l.parse(doc)
-	if !whole {
+	clean, tree := l.parse(strings.TrimPrefix(doc, "\ufeff"))
+	if tree == nil {
 		return
 	}
-	l.lines = lines(doc)
+	l.lines = lines(clean)
 	l.walk(schema(), l.root, tree, "")
 	l.checkTopics()
 }

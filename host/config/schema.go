@@ -88,12 +88,19 @@ func newKey(table, word string, field int, kind kind, tag reflect.StructTag) *ke
 		min: tag.Get("min"), max: tag.Get("max"), words: strings.Fields(tag.Get("oneof")),
 		live: tag.Get("live") == "true", required: tag.Get("required") == "true",
 	}
-	for _, text := range []string{k.min, k.max} {
-		if _, err := k.number(text); text != "" && err != nil {
-			panic(fmt.Sprintf("config: tags of %s: %v", k.name(), err))
+	if k.ranged() {
+		for _, text := range []string{k.min, k.max} {
+			if _, err := k.number(text); err != nil {
+				panic(fmt.Sprintf("config: range of %s: %v", k.name(), err))
+			}
 		}
 	}
 	return k
+}
+
+// ranged kinds have a range, always.
+func (k *key) ranged() bool {
+	return k.kind == kindNumber || k.kind == kindSize || k.kind == kindDuration
 }
 
 // name is the key as users know it: "timer.max_delay".
@@ -222,33 +229,27 @@ func (k *key) number(text string) (int64, error) {
 }
 
 func (k *key) inRange(n int64) error {
-	for _, bound := range []struct {
-		text string
-		sign int64
-	}{{k.min, 1}, {k.max, -1}} {
-		if bound.text == "" {
-			continue
-		}
-		limit, _ := k.number(bound.text) // newKey has read it
-		if bound.sign > 0 && n < limit || bound.sign < 0 && n > limit {
-			return fmt.Errorf("allowed is %s", k.allowed())
-		}
+	least, _ := k.number(k.min) // newKey has read both
+	most, _ := k.number(k.max)
+	if n < least || n > most {
+		return fmt.Errorf("allowed is %s", k.allowed())
 	}
 	return nil
 }
 
-// allowed is the range or the words, for a message and for the reference; empty: whatever the unit says.
+// allowed is the range, the words, or what the unit says, for a message and for the reference.
 func (k *key) allowed() string {
-	s := ""
+	s := k.unit
 	switch {
 	case len(k.words) > 0:
 		s = strings.Join(k.words, ", ")
 	case k.kind == kindBool:
 		s = "true, false"
-	case k.min != "" && k.max != "":
-		s = k.min + " to " + k.max
 	case k.min != "":
-		s = k.min + " or more"
+		s = k.min + " to " + k.max
+	}
+	if k.kind == kindNumber {
+		s += " " + k.unit
 	}
 	if k.auto != "" {
 		s += ", or auto"

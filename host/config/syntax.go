@@ -12,26 +12,30 @@ import (
 const mostErrors = 20
 
 // parse reads a document. The decoder stops at the first error; so a line "key = value" that it does not take is noted
-// as a problem and left out, and the rest is tried again. If the error is elsewhere, as in the name of a table, what
-// follows can't be understood any more: then whole is false, and the tree is nil.
-func (l *loader) parse(doc string) (tree map[string]any, whole bool) {
+// as a problem and left out, and the rest is tried again; clean is the document without it. If the error is elsewhere,
+// as in the name of a table, what follows can't be understood any more: then tree is nil.
+func (l *loader) parse(doc string) (clean string, tree map[string]any) {
 	rows := strings.SplitAfter(doc, "\n")
 	for range mostErrors {
-		var err error
-		tree, err = decode(strings.Join(rows, ""))
+		tree, err := decode(doc)
 		if err == nil {
-			return tree, true
+			return doc, tree
 		}
 		var syntax toml.ParseError
 		if !errors.As(err, &syntax) {
 			l.problems = append(l.problems, Problem{Source: l.src.File, Text: err.Error()})
-			return nil, false
+			return "", nil
 		}
 		line := lineOf(doc, syntax)
 		row := rows[line-1]
-		l.problems = append(l.problems, Problem{Source: l.src.File, Line: line, Text: syntax.Message + hint(row)})
-		if _, _, ok := plainPair(row); !ok {
-			return nil, false
+		problem := Problem{Source: l.src.File, Line: line, Text: syntax.Message + hint(row)}
+		_, _, alone := plainPair(row)
+		if !alone {
+			problem.Text += "; the rest of the file is not checked"
+		}
+		l.problems = append(l.problems, problem)
+		if !alone {
+			return "", nil
 		}
 		// As long as before, so that positions stay.
 		rows[line-1] = strings.Map(func(r rune) rune {
@@ -42,7 +46,7 @@ func (l *loader) parse(doc string) (tree map[string]any, whole bool) {
 		}, row)
 		doc = strings.Join(rows, "")
 	}
-	return nil, false
+	return "", nil
 }
 
 // decode turns what the decoder thinks impossible into an error, too.
@@ -52,6 +56,7 @@ func decode(doc string) (tree map[string]any, err error) {
 			err = fmt.Errorf("it cannot be parsed: %v", r)
 		}
 	}()
+	tree = map[string]any{}
 	_, err = toml.Decode(doc, &tree)
 	return tree, err
 }

@@ -176,7 +176,7 @@ func TestReportTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"put  6,000  acknowledged, each after fsync; 3 answers were cut off: sent again, 2 had been stored\n",
+		"put  6,000  acknowledged, each after fsync; sent again since the kill cut off the answer: 3, of these had been stored: 2\n",
 		"delivered  5,325", "cancelled    675", "twice      1", "lost      0",
 		"p50 1.5ms, p99 9ms, max 20ms (5,000 messages)", "ready again after 1.5s, of that start and recovery 300ms", "twice: order-1\n",
 	} {

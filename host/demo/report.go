@@ -95,7 +95,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	note := "acknowledged, each after fsync"
 	if r.Unanswered > 0 {
-		note += fmt.Sprintf("; %d answers were cut off: sent again, %d had been stored",
+		note += fmt.Sprintf("; sent again since the kill cut off the answer: %d, of these had been stored: %d",
 			r.Unanswered, r.UnansweredStored)
 	}
 	row("put", r.Put, note)
