@@ -8,6 +8,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/timer"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
@@ -84,26 +85,55 @@ func (e *Engine) readWaiting(h handle.Handle, pos Offset) (Pending, error) {
 
 // locate finds the current copy of a waiting message: at the handle's position unless that was rolled.
 func (e *Engine) locate(h handle.Handle) (Offset, error) {
+	for try := 1; ; try++ {
+		pos, scan, err := e.locateNow(h)
+		if err != nil || scan == nil {
+			return pos, err
+		}
+		pos, err = e.locateIn(scan, h)
+		if err == nil || try == scanTries {
+			return pos, err
+		}
+	}
+}
+
+// locateNow answers from memory, or takes a picture of where the copies of a rolled message may be.
+func (e *Engine) locateNow(h handle.Handle) (Offset, *timer.Scan, error) {
 	e.mu.Lock() // the bits' cache and the lane are the writer's
 	defer e.mu.Unlock()
 	fate, err := e.fate(h)
 	if err != nil {
-		return 0, fmt.Errorf("engine: locate message: %w", err)
+		return 0, nil, fmt.Errorf("engine: locate message: %w", err)
 	}
 	if fate != state.Waiting {
-		return 0, fmt.Errorf("%w: it does not wait", ErrNoMessage)
+		return 0, nil, fmt.Errorf("%w: it does not wait", ErrNoMessage)
 	}
 	if h.Position >= e.st.Rolled {
-		return h.Position, nil
+		return h.Position, nil, nil
 	}
-	en, ok, err := e.lanes[h.Lane].Find(timerlog.Key{Due: h.Due, ID: h.ID})
+	return 0, e.lanes[h.Lane].NewScanOf(timerlog.Key{Due: h.Due, ID: h.ID}), nil
+}
+
+// locateIn reads the copies without holding anybody up, and finds the one that is alive.
+func (e *Engine) locateIn(scan *timer.Scan, h handle.Handle) (Offset, error) {
+	var copies []timerlog.Entry
+	en, ok, err := scan.Next()
+	for ; ok && err == nil; en, ok, err = scan.Next() {
+		copies = append(copies, en)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	scan.Close()
+	for i := 0; i < len(copies) && err == nil; i++ {
+		var alive bool
+		if alive, err = e.st.Alive(&copies[i], h.Lane, e.bits); alive {
+			return copies[i].Position, nil
+		}
+	}
 	if err != nil {
 		return 0, fmt.Errorf("engine: locate message: %w", err)
 	}
-	if !ok {
-		return 0, fmt.Errorf("%w: message %d waits and is in no index", ErrNoMessage, h.ID)
-	}
-	return en.Position, nil
+	return 0, fmt.Errorf("%w: message %d waits and is in no index", ErrNoMessage, h.ID)
 }
 
 // Verdict says what a Cancel would answer, and does nothing: Scheduled while the message waits. The answer may leave when

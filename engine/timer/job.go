@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,6 +35,23 @@ func (l *Lane) NewFlush() *Flush {
 // Run writes the groups. It may be repeated after an error.
 func (f *Flush) Run() error {
 	f.groups = f.groups[:0]
+	if err := f.writeAll(); err != nil {
+		giveBack(f.table.log, f.groups)
+		f.groups = f.groups[:0]
+		return err
+	}
+	return nil
+}
+
+// giveBack drops the groups of a job that failed: it is tried again, and on a full disk they would take the room that the
+// next try needs. When that fails too they stay until their file is deleted.
+func giveBack(log *timerlog.Log, groups []timerlog.Ref) {
+	if len(groups) > 0 {
+		_ = log.Rewind(groups[0].Place())
+	}
+}
+
+func (f *Flush) writeAll() error {
 	var entries []timerlog.Entry
 	var number int64
 	for src := f.source.memtable.all(); ; src.next() {
@@ -76,10 +94,10 @@ func (f *Flush) write(number int64, entries []timerlog.Entry) error {
 	if err != nil {
 		return fmt.Errorf("timer: flush: %w", err)
 	}
+	f.groups = append(f.groups, ref)
 	if !timerwheel.CanName(ref.Place()) {
 		return fmt.Errorf("timer: flush: a slot cannot name byte %d of file %d", ref.Offset, ref.File)
 	}
-	f.groups = append(f.groups, ref)
 	return nil
 }
 
@@ -111,8 +129,8 @@ func (l *Lane) InstallFlush(f *Flush) (done bool) {
 	return true
 }
 
-// Compaction merges the loose runs into one. It holds no more entries in memory than a memtable does: its run is a
-// sequence of groups.
+// Compaction merges loose runs into one. It holds no more entries in memory than a memtable does: its run is a sequence of
+// groups.
 type Compaction struct {
 	log     *timerlog.Log
 	size    int          // entries of a group
@@ -125,27 +143,51 @@ type Compaction struct {
 func (l *Lane) NewCompaction() *Compaction {
 	t := l.tables[0]
 	t.runs = pruned(t.runs)
-	if len(t.runs) <= l.cfg.Runs {
+	if len(t.runs) <= max(l.cfg.Runs, l.patience) {
 		return nil
 	}
-	c := &Compaction{log: t.log, size: t.capacity}
-	for _, r := range t.runs {
-		c.sources = append(c.sources, r)
+	c := &Compaction{log: t.log, size: t.capacity, sources: small(t.runs)}
+	for _, r := range c.sources {
 		c.inputs = append(c.inputs, r.again())
 	}
 	return c
 }
 
+// small chooses which runs become one: the two smallest, and on from there each that is no larger than those before it
+// together. So an entry is written again only when its run at least doubles; with all of them each time, a month of late
+// messages would be written anew for every few that come.
+func small(runs []*runSource) []*runSource {
+	sorted := slices.Clone(runs)
+	slices.SortStableFunc(sorted, func(a, b *runSource) int { return cmp.Compare(a.count(), b.count()) })
+	total := 0
+	for i, r := range sorted {
+		if i >= 2 && r.count() > total {
+			return sorted[:i]
+		}
+		total += r.count()
+	}
+	return sorted
+}
+
 // Run reads the runs and writes the new one. It may be repeated after an error.
 func (c *Compaction) Run() error {
+	c.run = nil
+	if err := c.write(); err != nil {
+		giveBack(c.log, c.run)
+		c.run = nil
+		return fmt.Errorf("timer: compact: %w", err)
+	}
+	return nil
+}
+
+func (c *Compaction) write() error {
 	var m merge
 	for _, r := range c.inputs {
 		m.add(r.again())
 	}
 	if err := m.init(); err != nil {
-		return fmt.Errorf("timer: compact: %w", err)
+		return err
 	}
-	c.run = nil
 	entries := make([]timerlog.Entry, 0, c.size)
 	for {
 		e, ok := m.first()
@@ -155,14 +197,14 @@ func (c *Compaction) Run() error {
 				entries[n-1] = *e
 			}
 			if err := m.advance(); err != nil {
-				return fmt.Errorf("timer: compact: %w", err)
+				return err
 			}
 			continue
 		}
 		if !ok || len(entries) == c.size {
 			ref, err := c.log.WriteGroup(timerlog.RingLoose, timerlog.NoSlot, timerlog.Ref{}, entries)
 			if err != nil {
-				return fmt.Errorf("timer: compact: %w", err)
+				return err
 			}
 			if ref.Count > 0 {
 				c.run = append(c.run, ref)
@@ -174,7 +216,7 @@ func (c *Compaction) Run() error {
 		}
 		entries = append(entries, *e)
 		if err := m.advance(); err != nil {
-			return fmt.Errorf("timer: compact: %w", err)
+			return err
 		}
 	}
 }
@@ -184,8 +226,12 @@ func (l *Lane) InstallCompaction(c *Compaction) {
 	t := l.tables[0]
 	t.runs = slices.DeleteFunc(t.runs, func(r *runSource) bool { return slices.Contains(c.sources, r) })
 	t.runs = append(t.runs, &runSource{log: t.log, run: c.run})
-	l.stale = true
+	l.stale, l.patience = true, 0
 }
+
+// CompactionFailed puts the next one off until more runs have come: one that comes to damage reads and writes all that lies
+// before it, in vain. Writer.
+func (l *Lane) CompactionFailed() { l.patience = len(l.tables[0].runs) + l.cfg.Runs/2 }
 
 // Spill saves for a checkpoint what the memtables hold and no spill has.
 type Spill struct {
@@ -200,9 +246,11 @@ type spillTable struct {
 	memtable *memtable
 	entries  unspilled
 	refs     []timerlog.Ref
+	written  bool
 }
 
-// NewSpill takes over what is to be saved: the spill must be installed before the next one is made. Writer, at the checkpoint's batch boundary.
+// NewSpill takes over what is to be saved: the spill must be installed before the next one is made. Writer, at the
+// checkpoint's batch boundary.
 func (l *Lane) NewSpill() *Spill {
 	s := &Spill{frontier: l.cfg.Frontier(), state: l.state()}
 	for i, t := range l.tables {
@@ -220,24 +268,40 @@ func (l *Lane) NewSpill() *Spill {
 // spillEntries is how many entries one spill holds at most: what a job has in memory.
 const spillEntries = 65536
 
-// Run writes the spills, without what was delivered meanwhile, and syncs. It may be repeated after an error.
+// Run writes the spills, without what was delivered meanwhile, and syncs. It may be repeated after an error, its own or that
+// of what follows it: nothing is written twice.
 func (s *Spill) Run() error {
 	waits := func(e *timerlog.Entry) bool { return e.Late() || s.frontier.Less(e.Key) }
 	for i := range s.tables {
 		t := &s.tables[i]
-		t.refs = nil
-		err := t.entries.parts(spillEntries, waits, func(entries []timerlog.Entry) error {
-			ref, err := t.log.WriteSpill(entries)
-			t.refs = append(t.refs, ref)
-			return err
-		})
-		if err != nil {
+		if err := t.write(waits); err != nil {
 			return fmt.Errorf("timer: spill: %w", err)
 		}
 		if err := t.log.Sync(); err != nil {
 			return fmt.Errorf("timer: spill: %w", err)
 		}
 	}
+	return nil
+}
+
+func (t *spillTable) write(waits func(e *timerlog.Entry) bool) error {
+	if t.written {
+		return nil
+	}
+	t.refs = nil
+	err := t.entries.parts(spillEntries, waits, func(entries []timerlog.Entry) error {
+		ref, err := t.log.WriteSpill(entries)
+		if err == nil {
+			t.refs = append(t.refs, ref)
+		}
+		return err
+	})
+	if err != nil {
+		giveBack(t.log, t.refs)
+		t.refs = nil
+		return err
+	}
+	t.written = true
 	return nil
 }
 

@@ -44,6 +44,8 @@ type Lane struct {
 	stale  bool  // the merge must look at its sources again
 	begin  int64 // of the first slot that is not open; unknownBegin: find out
 
+	patience int // no compaction before there are more loose runs than this
+
 	entry timerlog.Entry // the one that Take asks about
 
 	// Wait runs when a put finds both memtables full: it ends the flush under way. It is set during a replay, where

@@ -186,6 +186,14 @@ func (s *runSource) again() *runSource {
 // left lists the groups that are not read to their end.
 func (s *runSource) left() Run { return s.run[s.at:] }
 
+// count is how many entries those groups have.
+func (s *runSource) count() (n int) {
+	for _, ref := range s.left() {
+		n += ref.Count
+	}
+	return n
+}
+
 func (s *runSource) head() (*timerlog.Entry, bool, error) {
 	for !s.have && s.at < len(s.run) {
 		if s.cursor == nil {

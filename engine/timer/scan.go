@@ -24,6 +24,19 @@ type Scan struct {
 // NewScan takes a picture of what lies above a key. Of each memtable at most most entries are copied; where one has more,
 // the scan ends at the last one copied. Writer.
 func (l *Lane) NewScan(after timerlog.Key, most int) *Scan {
+	return l.newScan(after, most, math.MaxInt64)
+}
+
+// NewScanOf takes a picture of what may hold the entry with a key; the scan gives its copies: a message that was rolled has
+// some, of which one is alive. Writer.
+func (l *Lane) NewScanOf(k timerlog.Key) *Scan {
+	s := l.newScan(timerlog.Key{Due: k.Due, ID: k.ID - 1}, 2, k.Due) // ids begin at 1
+	s.limit = k
+	return s
+}
+
+// newScan takes a picture of what lies above a key and in no slot behind that of a due time.
+func (l *Lane) newScan(after timerlog.Key, most int, last int64) *Scan {
 	s := &Scan{limit: timerlog.Key{Due: math.MaxInt64, ID: math.MaxUint64}}
 	for _, t := range l.tables {
 		s.copyTable(t.active, after, most)
@@ -31,13 +44,16 @@ func (l *Lane) NewScan(after timerlog.Key, most int) *Scan {
 			s.merge.add(t.frozen.memtable.seek(after))
 		}
 		for _, r := range t.runs {
-			s.merge.add(&runSource{log: t.log, run: r.run, after: after})
+			s.merge.add(&runSource{log: t.log, run: r.left(), after: after}) // files of the groups before may be gone
 		}
 		if t.ring != nil {
 			v := t.ring.wheel.View()
 			s.views = append(s.views, v)
 			from, to := t.ring.span(l.cfg.Frontier())
 			from = max(from, t.ring.wheel.Number(after.Due))
+			if last != math.MaxInt64 {
+				to = min(to, t.ring.wheel.Number(last)+1)
+			}
 			s.merge.add(&ringSource{ring: t.ring, view: v, from: from, to: to, after: after})
 		}
 	}
@@ -101,20 +117,6 @@ func (s *Scan) Close() {
 	s.views = nil
 }
 
-// Find returns the entry with this key that is alive, for a caller who knows that there is one. Writer.
-func (l *Lane) Find(k timerlog.Key) (e timerlog.Entry, ok bool, err error) {
-	s := l.NewScan(timerlog.Key{Due: k.Due, ID: k.ID - 1}, 2) // ids begin at 1
-	defer s.Close()
-	for {
-		if e, ok, err = s.Next(); err != nil || !ok || e.Key != k {
-			return timerlog.Entry{}, false, err
-		}
-		if alive, err := l.cfg.Alive(&e); alive || err != nil {
-			return e, alive, err
-		}
-	}
-}
-
 // Each calls fn for every entry that is alive, in order, each once. It is for checks. Writer.
 func (l *Lane) Each(fn func(e *timerlog.Entry) error) error {
 	s := l.NewScan(timerlog.Key{Due: math.MinInt64}, math.MaxInt)
@@ -161,7 +163,7 @@ type ringSource struct {
 }
 
 // slotsAhead is how many slots are looked up at once.
-const slotsAhead = 1 << 20
+const slotsAhead = 256
 
 func (s *ringSource) head() (*timerlog.Entry, bool, error) {
 	if err := s.groups.settle(); err != nil {

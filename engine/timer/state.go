@@ -96,6 +96,13 @@ func (l *Lane) Verify(s State) error {
 		if err := t.log.Verify(s.Tables[i].refs()); err != nil {
 			return err
 		}
+		files := make([]int64, 0, len(s.Tables[i].Ends))
+		for _, e := range s.Tables[i].Ends {
+			files = append(files, e.File)
+		}
+		if err := t.log.VerifyFiles(files); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -132,6 +139,7 @@ func (l *Lane) loadTable(t *table, s TableState) error {
 	if t.ring != nil {
 		start := t.ring.wheel.Number(l.cfg.Frontier().Due)
 		t.ring.opened, t.ring.swept = start, start
+		t.ring.wheel.ClearBefore(start-int64(t.ring.wheel.Slots())-1, start, 0) // what the last sweep did not come to
 		for _, e := range s.Ends {
 			t.ring.ends[e.File] = e.Slot
 		}
