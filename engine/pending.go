@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/schedule"
 	"github.com/tidewheel/tidewheel/engine/timer"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
@@ -20,6 +21,7 @@ const (
 	defaultPendingCount = 100
 	maxPendingCount     = 1000
 	scanEntries         = 8192 // entries looked at by one call
+	leastCopied         = 512  // of a memtable, however many lanes there are
 	scanTries           = 3    // when files are deleted meanwhile
 )
 
@@ -71,16 +73,21 @@ func (e *Engine) Pending(f Filter, token string, most int) (WaitingPage, error) 
 	}
 	for try := 1; ; try++ {
 		page, err := e.pending(f, after, min(most, maxPendingCount))
-		if err == nil || try == scanTries || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrCorrupt) {
+		if err == nil || try == scanTries || !wentAway(err) {
 			return page, err
 		}
 	}
 }
 
+// wentAway says whether an error may come from files or entries that were given up while they were read.
+func wentAway(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) || errors.Is(err, schedule.ErrTrimmed)
+}
+
 // start is the key behind which a listing goes on.
 func (f *Filter) start(token string) (timerlog.Key, error) {
 	if token == "" {
-		return timerlog.Key{Due: f.FromMs - 1, ID: math.MaxUint64}, nil
+		return timerlog.Key{Due: max(f.FromMs, math.MinInt64+1) - 1, ID: math.MaxUint64}, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) != 16 {
@@ -119,16 +126,16 @@ func (e *Engine) pending(f Filter, after timerlog.Key, most int) (WaitingPage, e
 	if err != nil {
 		return WaitingPage{}, err
 	}
-	found, err := s.collect(&f, topic, most, e.Released())
+	found, err := s.collect(&f, topic, most, e.visible.nextID.Load())
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, l := range s.lanes {
 		l.Close()
 	}
+	e.mu.Unlock()
 	if err != nil {
 		return WaitingPage{}, fmt.Errorf("engine: pending: %w", err)
 	}
-	page := WaitingPage{ScannedTo: s.after.Due, Position: e.log.End()}
+	page := WaitingPage{ScannedTo: s.after.Due}
 	if s.done {
 		page.ScannedTo = math.MaxInt64
 		if f.ToMs > 0 {
@@ -137,17 +144,36 @@ func (e *Engine) pending(f Filter, after timerlog.Key, most int) (WaitingPage, e
 	} else {
 		page.Next = pageToken(s.after)
 	}
-	for i := range found {
-		c := &found[i]
-		alive, err := e.st.Alive(&c.Entry, c.lane, e.bits)
-		if err != nil {
+	for {
+		n := min(len(found), aliveAtOnce)
+		if err := e.alive(found[:n], &page); err != nil {
 			return WaitingPage{}, fmt.Errorf("engine: pending: %w", err)
 		}
-		if alive {
+		if found = found[n:]; len(found) == 0 {
+			return page, nil
+		}
+	}
+}
+
+// aliveAtOnce is for how many entries the fold is asked before the writer may go on: each may read a page of state bits.
+const aliveAtOnce = 8
+
+// alive adds to a page what still waits: it may have been rolled since the picture was taken, its handle is good all the same.
+func (e *Engine) alive(found []candidate, page *WaitingPage) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range found {
+		c := &found[i]
+		fate, err := e.st.Fate(c.lane, c.Key, e.bits)
+		if err != nil {
+			return err
+		}
+		if fate == state.Waiting {
 			page.Messages = append(page.Messages, e.waiting(c))
 		}
 	}
-	return page, nil
+	page.Position = e.log.End()
+	return nil
 }
 
 func (e *Engine) waiting(c *candidate) Waiting {
@@ -173,16 +199,21 @@ func (e *Engine) openScans(f *Filter, after timerlog.Key) (topic uint32, s *scan
 		}
 		topic = t.ID
 	}
-	for i, l := range e.lanes {
+	for i := range e.lanes {
 		if lane := uint8(i); t == nil || lane == levelLane || lane == e.laneOf(t.ID) {
-			s.lanes = append(s.lanes, laneScan{Scan: l.NewScan(after, scanEntries), lane: lane})
+			s.lanes = append(s.lanes, laneScan{lane: lane})
 		}
+	}
+	most := max(scanEntries/len(s.lanes), leastCopied) // the writer waits while they are copied
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		l.Scan = e.lanes[l.lane].NewScan(after, most)
 	}
 	return topic, s, nil
 }
 
 // collect merges the lanes and takes what the filter passes.
-func (s *scans) collect(f *Filter, topic uint32, most int, released Offset) (found []candidate, err error) {
+func (s *scans) collect(f *Filter, topic uint32, most int, nextID uint64) (found []candidate, err error) {
 	limit := timerlog.Key{Due: math.MaxInt64, ID: math.MaxUint64}
 	for i := range s.lanes {
 		l := &s.lanes[i]
@@ -210,7 +241,7 @@ func (s *scans) collect(f *Filter, topic uint32, most int, released Offset) (fou
 			return found, nil
 		}
 		s.after = l.entry.Key
-		if f.passes(&l.entry, topic) && l.entry.Position < released {
+		if f.passes(&l.entry, topic) && l.entry.ID < nextID {
 			found = append(found, candidate{l.entry, l.lane})
 			if n := len(found); n > 1 && found[n-2].Key == found[n-1].Key { // the later copy of a rolled message counts
 				found[n-2] = newer(found[n-2], found[n-1])

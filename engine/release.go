@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
 )
@@ -19,6 +20,22 @@ type visible struct {
 	waiting []growth // by batch, oldest first, from head on
 	head    int
 	woken   []QueueRef
+	ids     []idsAt // by batch, oldest first
+
+	nextID atomic.Uint64 // ids below were given out by what is released
+	lastID uint64        // the next id after the batch before; owned by the writer
+}
+
+// idsAt says that the ids below next are known when the log is released up to end.
+type idsAt struct {
+	end  Offset
+	next uint64
+}
+
+// start says which ids there are when a store is opened.
+func (v *visible) start(nextID uint64) {
+	v.lastID = nextID
+	v.nextID.Store(nextID)
 }
 
 // growth says that a queue has length when the log is released up to end.
@@ -53,12 +70,15 @@ func (v *visible) forget(topic uint32) {
 	v.touched = kept
 }
 
-// batchEnds queues what the batch made visible until the log is released up to its end.
-func (v *visible) batchEnds(end Offset) {
-	if len(v.touched) == 0 {
+// batchEnds queues what the batch made visible, and which ids it gave out, until the log is released up to its end.
+func (v *visible) batchEnds(end Offset, nextID uint64) {
+	if len(v.touched) == 0 && v.lastID == nextID {
 		return
 	}
 	v.mu.Lock()
+	if v.lastID != nextID {
+		v.ids, v.lastID = append(v.ids, idsAt{end, nextID}), nextID
+	}
 	if v.head > 0 && len(v.waiting) == cap(v.waiting) {
 		v.waiting = v.waiting[:copy(v.waiting, v.waiting[v.head:])]
 		v.head = 0
@@ -85,6 +105,14 @@ func (v *visible) release(pos Offset) []QueueRef {
 	}
 	if v.head == len(v.waiting) {
 		v.waiting, v.head = v.waiting[:0], 0
+	}
+	known := 0
+	for known < len(v.ids) && v.ids[known].end <= pos {
+		v.nextID.Store(v.ids[known].next)
+		known++
+	}
+	if known > 0 {
+		v.ids = append(v.ids[:0], v.ids[known:]...)
 	}
 	return v.woken
 }
