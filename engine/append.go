@@ -20,9 +20,17 @@ func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
 	if err := e.usable(); err != nil {
 		return nil, 0, err
 	}
-	n, bytes, waiting := prefix(cmds, max(e.memory(), 1))
+	room := e.memory()
+	e.batch.full = room == 0 && e.indexStuck()
+	if e.batch.full {
+		room = math.MaxInt // what needs any is refused with a reason
+	}
+	n, bytes, waiting := prefix(cmds, room)
 	if n == 0 {
 		return nil, e.log.End(), nil
+	}
+	if e.batch.full {
+		waiting = 0
 	}
 	if err := e.room(bytes, waiting); err != nil {
 		return nil, 0, err
@@ -129,6 +137,11 @@ func (e *Engine) put(p *Put) (Answer, error) {
 	}
 	if err := e.takesPuts(); err != nil {
 		return Answer{}, err
+	}
+	if when.due > e.batch.wall {
+		if err := e.takesWaiting(); err != nil {
+			return Answer{}, err
+		}
 	}
 	m := &e.scratch.message
 	if err := fillMessage(m, p); err != nil {
@@ -282,6 +295,14 @@ func (e *Engine) putLevel(m *message.Message, due, delay int64) Answer {
 func (e *Engine) putTimed(m *message.Message, due int64) Answer {
 	m.DelayMs, m.Lane = 0, e.laneOf(m.Topic)
 	return e.putWaiting(m, due)
+}
+
+// takesWaiting says why no message that waits is stored.
+func (e *Engine) takesWaiting() error {
+	if e.batch.full {
+		return fmt.Errorf("%w: the index of waiting messages cannot be written, and memory is full: %w", ErrBacklog, e.jobs.lastErr)
+	}
+	return nil
 }
 
 func (e *Engine) putWaiting(m *message.Message, due int64) Answer {

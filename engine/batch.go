@@ -13,6 +13,7 @@ type batch struct {
 	need  int   // bytes of records announced
 	wall  int64 // the clocks, read once per call
 	logMs int64
+	full  bool // no message that waits has room, and nobody knows when one will
 }
 
 // payload is what every record type can do.
@@ -114,7 +115,7 @@ func (e *Engine) endBatch() (Offset, error) {
 	}
 	end := w.Finish(0)
 	e.st.EndBatch(end, false)
-	e.visible.batchEnds(end)
+	e.visible.batchEnds(end, e.st.NextID)
 	e.stats.batches.Add(1)
 	return end, nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
@@ -193,32 +194,37 @@ type cleanup struct {
 
 func (c *cleanup) run() error {
 	e, s := c.e, c.from
-	for _, remove := range s.garbage {
-		if err := remove(); err != nil {
-			return err
+	var errs []error
+	do := func(what func() error) {
+		if err := what(); err != nil {
+			errs = append(errs, err)
 		}
+	}
+	for _, remove := range s.garbage {
+		do(remove)
 	}
 	if !e.ck.swept { // a crash may have come between the end of a topic and this
-		if err := e.queues.Sweep(s.queuesAt); err != nil {
+		do(func() error {
+			err := e.queues.Sweep(s.queuesAt)
+			e.ck.swept = err == nil
 			return err
-		}
-		e.ck.swept = true
+		})
 	}
-	if err := e.queues.Delete(s.queuesAt); err != nil {
-		return err
-	}
-	if err := e.schedule.Delete(s.scheduleAt); err != nil {
-		return err
-	}
+	do(func() error { return e.queues.Delete(s.queuesAt) })
+	do(func() error { return e.schedule.Delete(s.scheduleAt) })
 	for _, remove := range c.lanes {
-		if err := remove(); err != nil {
-			return err
-		}
+		do(remove)
 	}
-	if err := e.bits.DeleteClosed(s.bitsAt); err != nil {
-		return err
-	}
-	return e.seen.DeleteClosed(s.seenAt)
+	do(func() error { return e.bits.DeleteClosed(s.bitsAt) })
+	do(func() error { return e.seen.DeleteClosed(s.seenAt) })
+	return errors.Join(errs...)
+}
+
+// cleanLater leaves to the next checkpoint what could not be deleted: files that stay for a while hold up nobody.
+func (e *Engine) cleanLater() bool {
+	e.ck.garbage = append(e.ck.garbage, e.ck.clean.from.garbage...)
+	e.ck.clean = nil
+	return true
 }
 
 // local is what a checkpoint holds beside the state: it differs between machines with the same log.

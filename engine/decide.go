@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
@@ -212,7 +213,7 @@ func (e *Engine) replace(h handle.Handle, old Pending, due int64, kind commitlog
 	if m.ID != h.ID {
 		return Answer{}, fmt.Errorf("%w: the record is of message %d, the handle of %d", ErrBadCommand, m.ID, h.ID)
 	}
-	if err := e.takesPuts(); err != nil {
+	if err := cmp.Or(e.takesPuts(), e.takesWaiting()); err != nil {
 		return Answer{}, err
 	}
 	r := &record.Supersede{Cancel: record.Cancel{ID: h.ID, Due: h.Due, Topic: h.Topic, Lane: h.Lane}, NewID: e.st.NextID}

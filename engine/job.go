@@ -11,7 +11,10 @@ type Job struct {
 	kind    jobKind
 	run     func() error
 	install func() (done bool) // quick; by the writer
-	err     error
+	// failed is called by the writer after a run that failed, and says whether the job is put off by itself: then other work
+	// of its kind need not wait. Nil: nothing is to be done, and it is not.
+	failed func() (putOff bool)
+	err    error
 }
 
 // jobKind names a place for one job.
@@ -45,6 +48,7 @@ type jobs struct {
 	retryAt [jobKinds]int64 // monotonic, ns
 	ready   []*Job
 	lastErr error
+	turn    int // the lane whose flush comes first
 }
 
 // Backoff after failed runs.
@@ -95,9 +99,13 @@ func (e *Engine) Install(job *Job) (done bool) {
 			_ = e.fail(job.err)
 			return true
 		}
-		j.fails[job.kind]++
 		j.lastErr = job.err
 		e.stats.jobFailures.Add(1)
+		if job.failed != nil && job.failed() {
+			e.env.Log.Warn("job failed, it is put off", "job", job.Kind(), "error", job.err)
+			return true
+		}
+		j.fails[job.kind]++
 		wait := min(int64(firstRetryNs)<<min(j.fails[job.kind]-1, 16), int64(lastRetryNs))
 		j.retryAt[job.kind] = e.env.Mono() + wait
 		e.env.Log.Warn("job failed", "job", job.Kind(), "error", job.err, "retry_ms", wait/1e6)
@@ -125,12 +133,18 @@ func (e *Engine) segmentJob() *Job {
 	return nil
 }
 
+// indexStuck says that what the job of that kind does has failed some times in a row, so that nobody knows when it ends.
+func (e *Engine) indexStuck() bool { return e.jobs.fails[jobIndex] >= stuckFails }
+
+// stuckFails is after how many failures: the third comes some 400 ms after the first.
+const stuckFails = 3
+
 // indexJob is the one job that writes caches of the fold.
 func (e *Engine) indexJob() *Job {
 	switch {
 	case e.ck.clean != nil:
 		c := e.ck.clean
-		return &Job{run: c.run, install: func() bool { e.ck.clean = nil; return true }}
+		return &Job{run: c.run, install: func() bool { e.ck.clean = nil; return true }, failed: e.cleanLater}
 	case e.ck.pending != nil:
 		if e.Released() < e.ck.pending.x {
 			break // a checkpoint never covers what a crash can undo
@@ -141,14 +155,19 @@ func (e *Engine) indexJob() *Job {
 	if e.ck.pending != nil {
 		return nil // its spill has to be installed before the memtables change hands
 	}
-	for _, l := range e.lanes {
+	for i := range e.lanes {
+		lane := (e.jobs.turn + i) % len(e.lanes)
+		l := e.lanes[lane]
 		if f := l.NewFlush(); f != nil {
-			return &Job{run: f.Run, install: func() bool { return l.InstallFlush(f) }}
+			return &Job{
+				run: f.Run, install: func() bool { return l.InstallFlush(f) },
+				failed: func() bool { e.jobs.turn = lane + 1; return false }, // it comes after those of the other lanes
+			}
 		}
 	}
 	for _, l := range e.lanes {
 		if c := l.NewCompaction(); c != nil {
-			return &Job{run: c.Run, install: func() bool { l.InstallCompaction(c); return true }}
+			return &Job{run: c.Run, install: func() bool { l.InstallCompaction(c); return true }, failed: func() bool { l.CompactionFailed(); return true }}
 		}
 	}
 	return nil

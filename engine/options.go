@@ -152,6 +152,12 @@ const maxNear = 7 * 24 * time.Hour
 // maxDuration bounds ages: they are milliseconds in int64 on disk, and a century is enough.
 const maxDuration = 100 * 366 * 24 * time.Hour
 
+// maxEntries bounds a memtable, to 900 MB.
+const maxEntries = 1 << 24
+
+// maxCells is what the files of queues can number.
+const maxCells = 1<<31 - 1
+
 // validate is the only place that rejects options; it reports every fault.
 func (o Options) validate() error {
 	var faults []error
@@ -167,21 +173,25 @@ func (o Options) validate() error {
 		check(d.value >= time.Millisecond && d.value <= maxDuration, d.name, d.value, "1ms to 100 years")
 	}
 	check(o.SegmentSize >= 4096 && o.SegmentSize <= 4<<30, "SegmentSize", o.SegmentSize, "4096 to 4 GiB")
-	check(o.CheckpointEvery >= 4096, "CheckpointEvery", o.CheckpointEvery, "4096 or more")
+	check(o.CheckpointEvery >= 4096 && o.CheckpointEvery <= 1<<40, "CheckpointEvery", o.CheckpointEvery, "4096 to 1 TiB")
 	check(o.HighWater >= 0, "HighWater", o.HighWater, "0 or more")
+	check(o.Reserve <= 1024, "Reserve", o.Reserve, "at most 1024")
 	check(o.FireChunk >= 1 && o.FireChunk <= maxChunk, "FireChunk", o.FireChunk, "1 to 1024")
 	check(o.Lanes >= 1 && o.Lanes < maxLanes, "Lanes", o.Lanes, "1 to 63")
 	check(o.Near >= 0 && o.Near <= maxNear, "Near", o.Near, "0 to 7 days")
-	check(o.SecondsEntries >= 1, "SecondsEntries", o.SecondsEntries, "1 or more")
-	check(o.HoursEntries >= 1, "HoursEntries", o.HoursEntries, "1 or more")
-	check(o.LooseEntries >= 1, "LooseEntries", o.LooseEntries, "1 or more")
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"SecondsEntries", o.SecondsEntries}, {"HoursEntries", o.HoursEntries}, {"LooseEntries", o.LooseEntries}} {
+		check(n.value >= 1 && n.value <= maxEntries, n.name, n.value, fmt.Sprintf("1 to %d", maxEntries))
+	}
 	check(o.SecondsSlots >= 2 && o.SecondsSlots <= 1<<24, "SecondsSlots", o.SecondsSlots, "2 to 2^24")
 	check(o.LooseRuns >= 1 && o.LooseRuns <= 1024, "LooseRuns", o.LooseRuns, "1 to 1024")
-	check(o.TailBytes >= 4096, "TailBytes", o.TailBytes, "4096 or more")
+	check(o.TailBytes >= 4096 && o.TailBytes <= 1<<40, "TailBytes", o.TailBytes, "4096 to 1 TiB")
 	check(o.BitsBytes >= 0, "BitsBytes", o.BitsBytes, "0 or more")
 	check(o.Queues >= 1 && o.Queues <= maxQueues, "Queues", o.Queues, fmt.Sprintf("1 to %d", maxQueues))
-	check(o.UnitsPerFile >= 1, "UnitsPerFile", o.UnitsPerFile, "1 or more")
-	check(o.EntriesPerFile >= 1, "EntriesPerFile", o.EntriesPerFile, "1 or more")
+	check(o.UnitsPerFile >= 1 && o.UnitsPerFile <= maxCells, "UnitsPerFile", o.UnitsPerFile, "1 to 2^31-1")
+	check(o.EntriesPerFile >= 1 && o.EntriesPerFile <= maxCells, "EntriesPerFile", o.EntriesPerFile, "1 to 2^31-1")
 	check(o.Profile <= ProfileEdge, "Profile", o.Profile, "ProfileDefault or ProfileEdge")
 	if _, err := schedule.ParseLevels(o.Levels); err != nil {
 		faults = append(faults, fmt.Errorf("engine: option Levels: %w", err))

@@ -173,7 +173,7 @@ func (e *Engine) recoverAll(readOnly bool) error {
 		if first == nil {
 			first = err
 		}
-		next, ok := e.segmentAfter(start)
+		next, ok := e.segmentBehind(start)
 		if !errors.Is(err, corrupt.ErrCorrupt) || !ok {
 			return first
 		}
@@ -187,13 +187,23 @@ func (e *Engine) recoverAll(readOnly bool) error {
 	}
 }
 
-// segmentAfter finds the base of the first segment above a position.
-func (e *Engine) segmentAfter(pos Offset) (Offset, bool) {
+// segmentBehind finds the segment from which a fold that began at or above start and stopped may be tried again: behind where it
+// stopped. From any segment between it would read the same batches and stop at the same place.
+func (e *Engine) segmentBehind(start Offset) (Offset, bool) {
 	if e.log == nil {
 		return 0, false
 	}
-	for _, g := range e.log.Segments() {
-		if g.Base > max(pos, e.log.First()) {
+	segs := e.log.Segments()
+	i := 0
+	for i < len(segs)-1 && segs[i].Base < start {
+		i++
+	}
+	if i >= len(segs) || e.st.Head() < segs[i].Base && e.st.End >= segs[len(segs)-1].Base {
+		return 0, false // or it came to the end: what is missing lies before the first segment
+	}
+	from := segs[i].Base
+	for _, g := range segs {
+		if g.Base > from && g.Base >= e.st.End-commitlog.SegmentHeaderSize {
 			return g.Base, true
 		}
 	}
@@ -235,7 +245,9 @@ func (e *Engine) segmentName(base Offset) string {
 // fold reads the log from a position on, and makes the engine ready.
 func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	for _, l := range e.lanes {
-		l.Wait = func() error { return flushNow(l) }
+		if !readOnly { // else what does not fit stays in memory
+			l.Wait = func() error { return flushNow(l) }
+		}
 	}
 	total, done := e.log.Size(), int64(0)
 	rec, err := e.log.Recover(start, func(b *commitlog.Batch) error {
@@ -271,6 +283,7 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	}
 	e.space.marked = rec.End
 	e.released.Store(int64(rec.End))
+	e.visible.start(e.st.NextID)
 	if isNew && !readOnly {
 		return e.begin()
 	}

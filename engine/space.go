@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/message"
@@ -18,8 +18,9 @@ type space struct {
 	end     Offset // of the log, as it was seen last
 	since   int64  // monotonic ns when end moved
 	marked  Offset
-	looked  int64 // monotonic ns of the last look at the disk
-	full    error // why messages are refused; nil: they are not
+	looked  int64  // monotonic ns of the last look at the disk
+	full    error  // why messages are refused; nil: they are not
+	limit   Offset // end of the log at which full is found out again
 	rolled  *rolled
 	trimmed *record.Trim // made by a job, not yet in the log
 	drop    Offset       // segments below go when the log is released up to dropAt
@@ -61,30 +62,48 @@ func (e *Engine) takesPuts() error {
 		return fmt.Errorf("%w: %d bytes since the last one, allowed are %d", ErrBacklog, distance, backlogDistances*e.opts.CheckpointEvery)
 	}
 	s := &e.space
-	if mono := e.env.Mono(); s.looked == 0 || mono-s.looked >= diskLookNs || e.opts.HighWater > 0 {
+	if mono := e.env.Mono(); s.looked == 0 || mono-s.looked >= diskLookNs {
 		s.looked = mono
-		s.full = e.diskFull()
+		s.full, s.limit = e.diskFull()
+	}
+	if s.full == nil && e.log.End() >= s.limit {
+		s.full, s.limit = e.diskFull()
 	}
 	return s.full
 }
 
-// diskFull compares the log with its high-water mark, and the disk with what is kept for going on.
-func (e *Engine) diskFull() error {
-	if size := e.log.Size(); e.opts.HighWater > 0 && size >= e.opts.HighWater {
-		return fmt.Errorf("%w: the log has %d bytes, the high-water mark is %d", ErrDiskFull, size, e.opts.HighWater)
+// lookAgain finds out whether there is room again, though nobody puts.
+func (e *Engine) lookAgain() {
+	s := &e.space
+	if mono := e.env.Mono(); s.full != nil && mono-s.looked >= diskLookNs {
+		s.looked = mono
+		s.full, s.limit = e.diskFull()
+	}
+}
+
+// diskFull compares the log with its high-water mark, and the disk with what is kept for going on. It says at which end of
+// the log it should be asked again, before the second is over.
+func (e *Engine) diskFull() (full error, again Offset) {
+	again = math.MaxInt64
+	if high := e.opts.HighWater; high > 0 {
+		size := e.log.Size()
+		if size >= high {
+			return fmt.Errorf("%w: the log has %d bytes, the high-water mark is %d", ErrDiskFull, size, high), 0
+		}
+		again = e.log.End() + max(Offset(high-size)/2, lookBytes) // a segment may be longer than what is in it
 	}
 	free, err := vfs.Free(e.fs)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil
-	}
 	if err != nil {
-		return nil // it is asked again; a write will say what is wrong
+		return nil, again // it is asked again; a write will say what is wrong
 	}
 	if keep := uint64(max(e.opts.Reserve, 0)) * uint64(e.opts.SegmentSize); free < keep {
-		return fmt.Errorf("%w: %d bytes are free, %d are kept for deliveries", ErrDiskFull, free, keep)
+		return fmt.Errorf("%w: %d bytes are free, %d are kept for deliveries", ErrDiskFull, free, keep), 0
 	}
-	return nil
+	return nil, again
 }
+
+// lookBytes is how much is appended at least between two looks at the log's size.
+const lookBytes = 4096
 
 // rolled is what a roll job read: messages of the head that may wait, in log order.
 type rolled struct {
@@ -109,7 +128,7 @@ func (e *Engine) rollJob() *Job {
 	}
 	head := e.st.Segments[0]
 	from := max(e.st.Rolled, head.Base)
-	most := e.opts.LooseEntries
+	most := e.rollMost()
 	r := &rolled{}
 	return &Job{
 		run: func() (err error) {
@@ -123,6 +142,11 @@ func (e *Engine) rollJob() *Job {
 			return true
 		},
 	}
+}
+
+// rollMost is how many messages a roll copies at once: what every memtable takes when it is empty.
+func (e *Engine) rollMost() int {
+	return min(e.opts.SecondsEntries, e.opts.HoursEntries, e.opts.LooseEntries)
 }
 
 // wantsRoll says whether the head segment should be emptied: its messages were readable for the retention, and the log
@@ -201,7 +225,7 @@ func (e *Engine) roll() {
 		return
 	}
 	bytes := 2*recordOverhead + 64 + r.bytes + 16*len(r.messages)
-	if e.room(bytes, min(len(r.messages), e.opts.LooseEntries)) != nil {
+	if e.room(bytes, min(len(r.messages), e.rollMost())) != nil {
 		return
 	}
 	m := &e.scratch.message
@@ -281,7 +305,7 @@ func (e *Engine) wantsTrim() bool {
 		return false
 	}
 	if e.ck.x < head.End {
-		e.ck.wanted = true
+		e.ck.wanted = e.ck.pending == nil || e.ck.pending.x < head.End
 		return false
 	}
 	return true

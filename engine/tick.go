@@ -24,6 +24,7 @@ type fire struct {
 	entries []timerlog.Entry
 	queues  map[QueueRef]int // index into the record's queues
 	err     error            // of the last try
+	broken  uint64           // lanes that it is about, a bit each
 	turn    int              // the lane that fired last
 	bound   int              // bytes of the largest record
 }
@@ -56,10 +57,10 @@ func (e *Engine) wakeUp(now int64, more bool) int64 {
 		return now
 	}
 	next := now + tickMs
-	if e.fire.err != nil {
-		return next
-	}
-	for _, l := range e.lanes {
+	for i, l := range e.lanes {
+		if e.fire.broken&(1<<i) != 0 {
+			continue // tried again a second later
+		}
 		if due, ok, err := l.Next(); err == nil && ok {
 			next = min(next, max(due, now))
 		}
@@ -70,12 +71,12 @@ func (e *Engine) wakeUp(now int64, more bool) int64 {
 // deliver makes a chunk of due messages visible by one record: of one lane, the lanes take turns. It says whether there
 // are more.
 func (e *Engine) deliver(s *Status) (more bool) {
-	e.fire.err = nil
+	e.fire.err, e.fire.broken = nil, 0
 	for range e.lanes {
 		e.fire.turn = (e.fire.turn + 1) % len(e.lanes)
 		due, ok, err := e.lanes[e.fire.turn].Next()
 		if err != nil {
-			e.fire.err = err
+			e.breaks(e.fire.turn, err)
 		}
 		switch {
 		case err != nil || !ok || due > e.batch.wall:
@@ -89,6 +90,12 @@ func (e *Engine) deliver(s *Status) (more bool) {
 	return more
 }
 
+// breaks notes a lane whose index cannot be read.
+func (e *Engine) breaks(lane int, err error) {
+	e.fire.err = err
+	e.fire.broken |= 1 << lane
+}
+
 func (e *Engine) deliverFrom(lane int, s *Status) (more bool) {
 	if e.room(e.fire.bound, 0) != nil {
 		s.Blocked = true
@@ -97,7 +104,7 @@ func (e *Engine) deliverFrom(lane int, s *Status) (more bool) {
 	var err error
 	e.fire.entries, more, err = e.lanes[lane].Take(e.batch.wall, e.opts.FireChunk, e.fire.entries[:0])
 	if err != nil {
-		e.fire.err = err
+		e.breaks(lane, err)
 	}
 	if len(e.fire.entries) == 0 {
 		return more
@@ -156,6 +163,7 @@ func (e *Engine) fillDeliver(d *record.Deliver, lane uint8, entries []timerlog.E
 // look does what time or size asks for, except delivering: it is quick and mostly finds nothing.
 func (e *Engine) look(s *Status) {
 	e.sealOld()
+	e.lookAgain()
 	e.roll()
 	e.trim()
 	e.beginCheckpoint()
