@@ -513,6 +513,29 @@ func TestScan(t *testing.T) {
 	s.check()
 }
 
+// A run that is read half may have lost the files of its first groups: who scans it does not need them.
+func TestScanOfHalfReadRun(t *testing.T) {
+	s := newStore(t, shape{seats: 4, runs: 1, perRun: 400}) // a file a group
+	s.fill(24)
+	s.flush()
+	s.compact()
+	if n := len(s.lane.tables[0].runs[0].run); n != 5 {
+		t.Fatalf("%d groups", n)
+	}
+	s.now += 9000
+	s.takeAll()
+	s.checkpoint()
+	if run := s.lane.tables[0].runs[0]; s.logs[0].Verify(run.run) == nil || s.logs[0].Verify(run.left()) != nil {
+		t.Fatal("no file of a group that was read is gone")
+	}
+	s.check()
+	for k, want := range s.waiting {
+		if e, ok, err := s.find(k); e != want || !ok || err != nil {
+			t.Errorf("find %v: %+v, %t, %v", k, e, ok, err)
+		}
+	}
+}
+
 func TestPassed(t *testing.T) {
 	s := newStore(t, shape{levels: true, seats: 4, runs: 4})
 	for range 10 {
