@@ -481,3 +481,78 @@ func TestHandlesAreBounded(t *testing.T) {
 		t.Errorf("%d opens on the way back", again)
 	}
 }
+
+// A recovery was interrupted while it wrote the tail again, and sectors there were torn. A read-only log says so
+// instead of taking it for a torn tail; one that may write brings it to its end.
+func TestReadOnlyAfterInterruptedRecovery(t *testing.T) {
+	start := starts(t)["unwitnessed"]
+	interrupted := 0
+	for n := int64(1); n < 20; n++ {
+		fsys := start.fs.(*crashfs.FS).Clone()
+		fsys.CrashAt(fsys.Ops() + n)
+		x := newTester(t, fsys, start.opts)
+		if err := x.open(); err == nil {
+			break
+		}
+		for seed := range uint64(8) {
+			after := fsys.Snapshot(random(seed), crashfs.Policy{MetaPct: 100, Garbage: true})
+			y := newTester(t, after, start.opts)
+			y.opts.ReadOnly = true
+			switch err := y.open(); {
+			case errors.Is(err, commitlog.ErrInterrupted):
+				interrupted++
+			case err != nil:
+				t.Fatal(err)
+			case y.rec.End < start.log.Durable():
+				t.Fatalf("operation %d: read-only it ends at %d", n, y.rec.End)
+			}
+			if err := wantPromised(start, after, start.all, start.log.Durable()); err != nil {
+				t.Fatalf("operation %d: %v", n, err)
+			}
+		}
+	}
+	if interrupted == 0 {
+		t.Error("no recovery was interrupted")
+	}
+}
+
+// A segment whose file has gone, under a log that is open, is damage with the file's name.
+func TestReadOfVanishedSegment(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	x := newTester(t, fsys, small)
+	x.mustOpen()
+	x.fill(5)
+	x.reopen()
+	name := x.log.Segments()[1].Name
+	must(t, fsys.Vanish(name))
+	for _, e := range x.all {
+		if base, _, _, _ := x.log.SegmentOf(e.base); segName(base) == name && len(e.recs) > 0 {
+			_, _, err := x.log.ReadRecord(e.recs[0].pos, 0, nil)
+			wantCorrupt(t, err, name)
+		}
+	}
+}
+
+// A dropped segment is there for the reader that is in it, and for no other.
+func TestDropUnderReader(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	x := newTester(t, fsys, small)
+	x.mustOpen()
+	x.fill(3)
+	x.reopen()
+	e := x.all[1].recs[0]
+	base := x.log.Segments()[1].Base
+	seen := 0
+	err := x.log.Scan(0, 0, true, func(b *commitlog.Batch) error {
+		if seen++; seen == 1 {
+			must(t, x.log.DropBefore(base))
+			if _, _, err := x.log.ReadRecord(e.pos, 0, nil); !errors.Is(err, commitlog.ErrOutOfLog) {
+				t.Errorf("read: %v", err)
+			}
+		}
+		return nil
+	})
+	if err != nil || seen != len(x.all) {
+		t.Errorf("%d batches of %d: %v", seen, len(x.all), err)
+	}
+}
