@@ -45,7 +45,6 @@ var (
 	ErrGroupName  = errors.New("engine: group name")
 	ErrDiskFull   = errors.New("engine: disk full")              // messages are refused; delivering and cancelling go on
 	ErrBacklog    = errors.New("engine: checkpoints lag behind") // messages are refused until one is written
-	ErrStale      = errors.New("engine: the message was rolled since it was read; read it again")
 	ErrBadCommand = errors.New("engine: bad command")
 )
 

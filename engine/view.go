@@ -18,6 +18,9 @@ type Pending struct {
 	position Offset
 }
 
+// Size is the length of the message's record in bytes, about.
+func (p Pending) Size() int { return len(p.payload) }
+
 // Message decodes the message. Its slices lie in p.
 func (p Pending) Message() (m message.Message, err error) {
 	err = p.message(&m)
@@ -220,7 +223,7 @@ func (e *Engine) Committed(group, topic string, queue int) (offset int64, ok boo
 	defer e.mu.RUnlock()
 	g, t := e.st.GroupByName(group), e.st.TopicByName(topic)
 	if g != nil && t != nil {
-		offset, ok = e.st.Offsets[state.OffsetKey{Group: g.ID, Topic: t.ID, Queue: uint32(queue)}]
+		offset, ok = e.st.Offsets.Get(state.OffsetKey{Group: g.ID, Topic: t.ID, Queue: uint32(queue)})
 	}
 	return offset, ok, e.log.End()
 }

@@ -75,7 +75,7 @@ func (c Coverage) answer(a *engine.Answer) {
 	c["answer "+outcomeNames[a.Outcome]]++
 	for _, kind := range []error{
 		engine.ErrTopicName, engine.ErrNoTopic, engine.ErrQueue, engine.ErrLevel, engine.ErrTooLarge, engine.ErrProperties,
-		engine.ErrDue, engine.ErrDelay, engine.ErrTooLate, engine.ErrOffset, engine.ErrDiskFull, engine.ErrBacklog, engine.ErrStale,
+		engine.ErrDue, engine.ErrDelay, engine.ErrTooLate, engine.ErrOffset, engine.ErrDiskFull, engine.ErrBacklog,
 	} {
 		if errors.Is(a.Err, kind) {
 			c["refused "+kind.Error()]++
@@ -87,6 +87,13 @@ func (c Coverage) answer(a *engine.Answer) {
 func (s *Sim) stats() {
 	if s.e == nil {
 		return
+	}
+	for lane := range s.opts.Lanes {
+		for _, ring := range []string{"seconds", "hours"} {
+			if list, err := s.FS.ReadDir(fmt.Sprintf("timerlog/%d/%s", lane+1, ring)); err == nil && len(list) > 0 {
+				s.cover["group of "+ring]++
+			}
+		}
 	}
 	st := s.e.Stats()
 	s.cover["checkpoint"] += int(st.Checkpoints)

@@ -10,7 +10,10 @@ import (
 )
 
 // When says when a message becomes visible. The zero value means at once.
-type When struct{ level int }
+type When struct {
+	level          int
+	dueMs, delayMs int64
+}
 
 // Level is the delay of a level of the table: 1 is the first. One above the last counts as the last, and the receipt
 // says so; 0 is no delay; a negative one is refused.
@@ -54,7 +57,8 @@ type Receipt struct {
 // put makes the engine's command.
 func (m *Message) put() (engine.Put, error) {
 	p := engine.Put{
-		Topic: m.Topic, Queue: engine.AnyQueue, Level: m.At.level,
+		Topic: m.Topic, Queue: engine.AnyQueue,
+		Level: m.At.level, DueMs: m.At.dueMs, DelayMs: m.At.delayMs,
 		Key: []byte(m.Key), Tag: []byte(m.Tag), Body: m.Body, BornMs: m.BornMs,
 	}
 	if m.Pin {

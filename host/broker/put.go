@@ -99,15 +99,8 @@ func (b *Broker) Timer(ctx context.Context, text string) (Timer, error) {
 	if err != nil {
 		return Timer{}, err
 	}
-	if err := b.enter(); err != nil {
-		return Timer{}, err
-	}
-	outcome, pos, err := b.e.Verdict(h)
-	b.leave()
+	outcome, err := b.verdict(ctx, h)
 	if err != nil {
-		return Timer{}, fmt.Errorf("broker: %w", err)
-	}
-	if err := b.gate.wait(ctx, pos); err != nil {
 		return Timer{}, err
 	}
 	t := Timer{Outcome: outcome, DueMs: h.Due}
