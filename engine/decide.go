@@ -121,7 +121,7 @@ func (e *Engine) commitOffset(c *CommitOffset) (Answer, error) {
 		return Answer{}, err
 	}
 	key := state.OffsetKey{Group: g.ID, Topic: t.ID, Queue: uint32(c.Queue)}
-	old, known := e.st.Offsets[key]
+	old, known := e.st.Offsets.Get(key)
 	if known && c.Offset < old && !c.Seek {
 		return Answer{}, fmt.Errorf("%w: %d is before the committed %d; going back needs a seek", ErrOffset, c.Offset, old)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/record"
 )
 
@@ -21,10 +22,11 @@ func (e *Engine) seal() error {
 }
 
 // writeState writes the state record at the begin of a segment. Its batches have the clocks of the batch before, so
-// that the state they are compared with is the state they were made from.
+// that the state they are compared with is the state they were made from. Here nothing is compared: that would encode all of
+// it again.
 func (e *Engine) writeState() error {
 	data := e.st.Append(nil)
-	r := &record.State{Parts: uint32((len(data) + statePart - 1) / statePart), Digest: e.st.Digest()}
+	r := &record.State{Parts: uint32((len(data) + statePart - 1) / statePart), Digest: state.DigestOf(data)}
 	for ; r.Part < r.Parts; r.Part++ {
 		n := min(len(data), statePart)
 		r.Data, data = data[:n], data[n:]
@@ -41,7 +43,9 @@ func (e *Engine) writeState() error {
 		w.Open(record.KindState, 0)
 		w.Buf = r.Append(w.Buf)
 		w.Close()
-		e.folded(e.st.State(r, (*index)(e)))
+		if e.st.Lossy() { // behind a hole the fold begins again here
+			e.folded(e.st.State(r, (*index)(e)))
+		}
 		e.st.EndBatch(w.Finish(0), false)
 	}
 	return e.usable()

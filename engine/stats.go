@@ -67,21 +67,26 @@ func (e *Engine) Stats() Stats {
 // Digest names the state after everything that was appended: equal logs give equal digests, whatever the buffer sizes.
 // It belongs to the writer.
 func (e *Engine) Digest() [16]byte {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.st.Digest()
 }
 
 // Topics lists the topics by name. The answer may leave when the log is released up to the position. Safe for concurrent
 // use.
 func (e *Engine) Topics() ([]TopicInfo, Offset) {
+	infos, end := e.topics()
+	slices.SortFunc(infos, func(a, b TopicInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return infos, end
+}
+
+func (e *Engine) topics() ([]TopicInfo, Offset) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	infos := make([]TopicInfo, 0, len(e.st.Topics))
 	for _, t := range e.st.Topics {
 		infos = append(infos, e.topicInfo(t))
 	}
-	slices.SortFunc(infos, func(a, b TopicInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return infos, e.log.End()
 }
 
@@ -97,21 +102,28 @@ func (e *Engine) Topic(name string) (info TopicInfo, ok bool, pos Offset) {
 
 // Groups lists the consumer groups by name, with their offsets. As Topics.
 func (e *Engine) Groups() ([]GroupInfo, Offset) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	infos := make([]GroupInfo, 0, len(e.st.Groups))
-	for _, g := range e.st.Groups {
-		info := GroupInfo{ID: g.ID, Name: g.Name, Attrs: g.Attrs}
-		for k, offset := range e.st.Offsets {
-			if t := e.st.Topics[k.Topic]; k.Group == g.ID && t != nil {
-				info.Offsets = append(info.Offsets, CommittedOffset{t.Name, int(k.Queue), offset})
-			}
-		}
-		slices.SortFunc(info.Offsets, func(a, b CommittedOffset) int {
+	infos, end := e.groups()
+	for i := range infos {
+		slices.SortFunc(infos[i].Offsets, func(a, b CommittedOffset) int {
 			return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Queue, b.Queue))
 		})
-		infos = append(infos, info)
 	}
 	slices.SortFunc(infos, func(a, b GroupInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return infos, end
+}
+
+func (e *Engine) groups() ([]GroupInfo, Offset) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	offsets := make(map[uint32][]CommittedOffset, len(e.st.Groups)) // by group
+	for k, offset := range e.st.Offsets.All() {
+		if t := e.st.Topics[k.Topic]; t != nil {
+			offsets[k.Group] = append(offsets[k.Group], CommittedOffset{t.Name, int(k.Queue), offset})
+		}
+	}
+	infos := make([]GroupInfo, 0, len(e.st.Groups))
+	for _, g := range e.st.Groups {
+		infos = append(infos, GroupInfo{ID: g.ID, Name: g.Name, Attrs: g.Attrs, Offsets: offsets[g.ID]})
+	}
 	return infos, e.log.End()
 }

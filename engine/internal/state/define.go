@@ -50,11 +50,7 @@ func (t *Topic) resize(count int) {
 func (s *State) dropTopic(t *Topic, ix Index) {
 	delete(s.Topics, t.ID)
 	delete(s.topicID, t.Name)
-	for k := range s.Offsets {
-		if k.Topic == t.ID {
-			delete(s.Offsets, k)
-		}
-	}
+	s.Offsets.drop(func(k OffsetKey) bool { return k.Topic == t.ID })
 	ix.TopicGone(t.ID)
 }
 
@@ -91,11 +87,7 @@ func (s *State) addGroup(g *Group) {
 func (s *State) dropGroup(g *Group) {
 	delete(s.Groups, g.ID)
 	delete(s.groupID, g.Name)
-	for k := range s.Offsets {
-		if k.Group == g.ID {
-			delete(s.Offsets, k)
-		}
-	}
+	s.Offsets.drop(func(k OffsetKey) bool { return k.Group == g.ID })
 }
 
 // State folds a part of a state record. It says what is known already, and then it is compared; or it begins the fold

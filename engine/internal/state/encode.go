@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -17,8 +16,11 @@ import (
 const version = 1
 
 // Digest names the state: equal states, equal digests.
-func (s *State) Digest() (d [16]byte) {
-	sum := sha256.Sum256(s.Append(nil))
+func (s *State) Digest() [16]byte { return DigestOf(s.Append(nil)) }
+
+// DigestOf is the digest of the state with this encoding.
+func DigestOf(encoding []byte) (d [16]byte) {
+	sum := sha256.Sum256(encoding)
 	copy(d[:], sum[:])
 	return d
 }
@@ -97,15 +99,12 @@ func (w *writer) names(s *State) {
 		w.u(uint64(g.ID), uint64(g.Attrs))
 		w.text(g.Name)
 	}
-	w.u(uint64(len(s.Offsets)))
-	for _, k := range slices.SortedFunc(maps.Keys(s.Offsets), OffsetKey.compare) {
-		w.u(uint64(k.Group), uint64(k.Topic), uint64(k.Queue))
-		w.i(s.Offsets[k])
+	w.u(uint64(s.Offsets.Len()))
+	s.Offsets.sort()
+	for _, c := range s.Offsets.list {
+		w.u(uint64(c.key.Group), uint64(c.key.Topic), uint64(c.key.Queue))
+		w.i(c.at)
 	}
-}
-
-func (k OffsetKey) compare(o OffsetKey) int {
-	return cmp.Or(cmp.Compare(k.Group, o.Group), cmp.Compare(k.Topic, o.Topic), cmp.Compare(k.Queue, o.Queue))
 }
 
 // chunks come as runs: of closed ones only the length, since there can be many.
@@ -283,7 +282,7 @@ func (r *reader) names(s *State) {
 	}
 	for n := r.count(4); n > 0; n-- {
 		k := OffsetKey{r.u32(), r.u32(), r.u32()}
-		s.Offsets[k] = r.i()
+		s.Offsets.Set(k, r.i())
 	}
 }
 

@@ -48,7 +48,7 @@ func rich() *state.State {
 	if err := s.Group(group(2, "billing")); err != nil {
 		panic(err)
 	}
-	s.Offsets[state.OffsetKey{Group: 2, Topic: 1, Queue: 1}] = 44
+	s.Offsets.Set(state.OffsetKey{Group: 2, Topic: 1, Queue: 1}, 44)
 	s.Segments = []state.Segment{{Base: 1024, End: 4096, Visible: 650, Opened: 100, Sealed: 500}, {Base: 4096, Visible: 500, Opened: 500}}
 	s.Chunks = []state.Chunk{{Closed: true}, {Closed: true}, {Pending: 1, Changed: 1500, ChangedAt: 120}, {Pending: 1, Changed: 4800, ChangedAt: 690}}
 	s.Steps = []state.Step{{LogMs: 0, WallMs: begin}, {LogMs: 600, WallMs: begin - 5}}
@@ -162,7 +162,7 @@ func TestDigest(t *testing.T) {
 		"lane": func(s *state.State) { s.Lanes[0].ID++ }, "levels": func(s *state.State) { s.Levels[1000]++ },
 		"topic": func(s *state.State) { s.Topics[1].Attrs++ }, "topic's count": func(s *state.State) { s.Topics[1].Count++ },
 		"topic's pending": func(s *state.State) { s.Topics[1].Pending++ }, "queue": func(s *state.State) { s.Topics[1].Queues[0].Next++ },
-		"group": func(s *state.State) { s.Groups[2].Attrs++ }, "offset": func(s *state.State) { s.Offsets[state.OffsetKey{Group: 2, Topic: 1, Queue: 1}]++ },
+		"group": func(s *state.State) { s.Groups[2].Attrs++ }, "offset": func(s *state.State) { s.Offsets.Set(state.OffsetKey{Group: 2, Topic: 1, Queue: 1}, 45) },
 		"segment": func(s *state.State) { s.Segments[0].Visible++ }, "chunk": func(s *state.State) { s.Chunks[2].ChangedAt++ },
 		"closed chunk": func(s *state.State) { s.Chunks[2] = state.Chunk{Closed: true} }, "step": func(s *state.State) { s.Steps[1].WallMs++ },
 		"hole": func(s *state.State) { s.Holes[0].To++ }, "hour": func(s *state.State) { *s.Hours[-1]++ },

@@ -316,7 +316,7 @@ func (s *State) Commit(c *record.Commit) error {
 		}
 		return fmt.Errorf("%w: group %d, topic %d", ErrFold, c.Group, c.Topic)
 	}
-	s.Offsets[OffsetKey{c.Group, c.Topic, c.Queue}] = c.Offset
+	s.Offsets.Set(OffsetKey{c.Group, c.Topic, c.Queue}, c.Offset)
 	return nil
 }
 

@@ -105,7 +105,7 @@ func TestFoldEachKind(t *testing.T) {
 			&record.Commit{Group: 1, Topic: 1}, &record.Commit{Group: 1, Topic: 2}, &record.Topic{Op: record.Delete, ID: 1},
 		}, []string{"topic 1 gone"},
 			func(s *state.State) bool {
-				return s.TopicByName("orders") == nil && s.Topics[1] == nil && len(s.Offsets) == 1 && s.NextTopic == 3 && s.Pending == 2
+				return s.TopicByName("orders") == nil && s.Topics[1] == nil && s.Offsets.Len() == 1 && s.NextTopic == 3 && s.Pending == 2
 			}},
 		{"group", []payload{group(2, "audit")}, nil,
 			func(s *state.State) bool { return s.GroupByName("audit").ID == 2 && s.NextGroup == 3 }},
@@ -113,10 +113,13 @@ func TestFoldEachKind(t *testing.T) {
 			func(s *state.State) bool { return s.Groups[1].Attrs == 4 && s.Groups[1].Name == "billing" }},
 		{"end of a group", []payload{&record.Commit{Group: 1, Topic: 1}, &record.Group{Op: record.Delete, ID: 1}}, nil,
 			func(s *state.State) bool {
-				return s.GroupByName("billing") == nil && len(s.Offsets) == 0 && s.NextGroup == 2
+				return s.GroupByName("billing") == nil && s.Offsets.Len() == 0 && s.NextGroup == 2
 			}},
 		{"commit", []payload{&record.Commit{Group: 1, Topic: 1, Queue: 1, Offset: 12}}, nil,
-			func(s *state.State) bool { return s.Offsets[state.OffsetKey{Group: 1, Topic: 1, Queue: 1}] == 12 }},
+			func(s *state.State) bool {
+				at, ok := s.Offsets.Get(state.OffsetKey{Group: 1, Topic: 1, Queue: 1})
+				return ok && at == 12
+			}},
 		{"roll", []payload{&record.Roll{To: 1000}}, nil, func(s *state.State) bool { return s.Rolled == 1000 }},
 		{"hole", []payload{&record.Hole{From: 600, To: 700}}, nil,
 			func(s *state.State) bool { return s.InHole(600) && s.InHole(699) && !s.InHole(599) && !s.InHole(700) }},

@@ -64,7 +64,7 @@ type State struct {
 	Levels  map[int64]int64
 	Topics  map[uint32]*Topic
 	Groups  map[uint32]*Group
-	Offsets map[OffsetKey]int64
+	Offsets Offsets
 
 	Segments []Segment
 	Chunks   []Chunk
@@ -122,9 +122,6 @@ type Group struct {
 	Name  string
 }
 
-// OffsetKey names a committed offset.
-type OffsetKey struct{ Group, Topic, Queue uint32 }
-
 // Segment is a row of the segment table. End is 0 until it is sealed. Visible is the logTime at which the last message
 // in it became visible, or at which it was sealed.
 type Segment struct {
@@ -154,7 +151,6 @@ func New(lanes int) *State {
 		Levels:  map[int64]int64{},
 		Topics:  map[uint32]*Topic{},
 		Groups:  map[uint32]*Group{},
-		Offsets: map[OffsetKey]int64{},
 		Hours:   map[int64]*int64{},
 		topicID: map[string]uint32{},
 		groupID: map[string]uint32{},
