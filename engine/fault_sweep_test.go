@@ -16,15 +16,16 @@ import (
 
 // faultWorkload is what the fault sweep runs: it makes the store, fills segments, flushes, compacts, checkpoints, rolls,
 // deletes the head of the log, delivers and cancels.
-const faultWorkload = `level 5 8, sane 0 0, put 2 9, batch 3 17, sane 0 0, moves 3 7, jobs 0 0, sane 0 0, fill 1 1, sane 0 0,
-	jobs 0 0, sane 0 0, pass 40 3, sane 0 0, cancel 1 0, fill 2 3, sane 0 0, jobs 0 0, moves 4 8, settle 0 0, level 4 9, level 5 9,
+const faultWorkload = `level 5 8, sane 0 0, put 2 9, batch 3 17, sane 0 0, delay 4 14, delay 5 15, moves 3 14, jobs 0 0, sane 0 0,
+	fill 1 1, sane 0 0, jobs 0 0, delay 8 7, delay 8 8, delay 7 9, delay 7 10, delay 7 11, sane 0 0, jobs 0 0, pass 40 3, sane 0 0,
+	cancel 1 0, fill 2 3, sane 0 0, jobs 0 0, moves 4 14, sane 0 0, cancel 0 0, sane 0 0, undo 0 0, settle 0 0, level 4 9, level 5 9,
 	sane 0 0, moves 2 7, settle 0 0, offset 9 1, define 5 2, pass 30 4, fill 2 4, settle 0 0, pass 90 3, fill 2 4, settle 0 0,
-	level 1 9, pass 10 3, settle 0 0, pull 3 1, delete 1 0, pass 20 3, settle 0 0`
+	level 1 9, list 1 1, pass 10 3, settle 0 0, pull 3 1, level 5 9, sane 0 0, delete 1 0, pass 20 3, settle 0 0`
 
 // faultConfig are the options of the workload.
 func faultConfig(wrap func(*crashfs.FS) vfs.FS) enginetest.SimConfig {
 	o := slow()
-	o.CheckpointEvery, o.LooseEntries, o.LooseRuns, o.Reserve = 4<<10, 2, 1, 1
+	o.CheckpointEvery, o.LooseEntries, o.SecondsEntries, o.HoursEntries, o.LooseRuns, o.Reserve = 4<<10, 2, 3, 3, 1, 1
 	o.Retention, o.RollAfter = time.Second, 100*time.Second
 	return enginetest.SimConfig{Seed: 1, Options: o, Wrap: wrap}
 }
@@ -111,7 +112,7 @@ func countOps(t *testing.T, ops []enginetest.Op) (all, writes int64) {
 		t.Fatal(err)
 	}
 	met := &coverage{counts: s.Cover()}
-	met.want(t, "flush", "compaction", "checkpoint", "rolled message", "deleted head", "fired", "answer Moved", "answer Cancelled",
+	met.want(t, "flush", "compaction", "group of seconds", "group of hours", "checkpoint", "rolled message", "deleted head", "fired", "answer Moved", "answer Cancelled", "answer Restored",
 		"dropped message")
 	t.Logf("the workload met: %v", met)
 	if all < 200 {

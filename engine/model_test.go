@@ -46,10 +46,10 @@ func TestModel(t *testing.T) {
 	})
 	t.Logf("%d histories; met: %s", ran, met)
 	if ran >= 300 {
-		met.want(t, "flush", "compaction", "checkpoint", "rolled message", "dropped message", "deleted head", "replay",
+		met.want(t, "flush", "compaction", "group of seconds", "group of hours", "checkpoint", "rolled message", "dropped message", "deleted head", "replay",
 			"job segment", "job mark", "crash", "kill", "reopen", "busy", "fired", "answer Stored", "answer Scheduled",
 			"answer Cancelled", "answer Moved", "answer AlreadyCancelled", "answer Superseded", "answer Delivered",
-			"answer NotFound", "answer Refused")
+			"answer NotFound", "answer Refused", "answer Restored", "listing", "horizon")
 	}
 }
 

@@ -60,6 +60,7 @@ func crashEverywhere(t *testing.T, opts engine.Options, table int, steps string,
 func slow() engine.Options {
 	o := enginetest.SmallOptions()
 	o.LooseEntries, o.LooseRuns, o.Retention, o.RollAfter = 4, 2, 72*time.Hour, 72*time.Hour
+	o.SecondsEntries, o.HoursEntries, o.SecondsSlots, o.MaxDelay = 4, 4, 4096, 100*365*24*time.Hour
 	return o
 }
 
@@ -373,6 +374,7 @@ func TestIdleWritesNothing(t *testing.T) {
 	for i := range 100 {
 		a := stored(t, s, put(fmt.Sprint(i), 3))
 		move(t, s, a, s.Clock.Wall()+30*24*3600*1000)
+		s.Step()
 	}
 	for range 5 {
 		s.Pass(time.Second)

@@ -113,6 +113,7 @@ func segments(t *testing.T, fsys vfs.FS) (names []string) {
 func fast() engine.Options {
 	return engine.Options{
 		Levels: "1s 10s 1h", Retention: 10 * time.Second, RollAfter: 3 * time.Hour, Queues: 1,
+		MaxDelay: 100 * 365 * 24 * time.Hour,
 	}
 }
 
@@ -628,7 +629,7 @@ func TestPropertiesOfDelivered(t *testing.T) {
 func withLevels(o engine.Options) engine.Options {
 	small := enginetest.SmallOptions()
 	small.Levels, small.Retention, small.RollAfter, small.SealAfter = o.Levels, o.Retention, o.RollAfter, o.SealAfter
-	small.Queues = max(o.Queues, 1)
+	small.Queues, small.MaxDelay = max(o.Queues, 1), o.MaxDelay
 	return small
 }
 

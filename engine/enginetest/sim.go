@@ -88,7 +88,7 @@ func (s *Sim) stats() {
 	if s.e == nil {
 		return
 	}
-	for lane := range s.opts.Lanes {
+	for lane := range max(s.opts.Lanes, 1) {
 		for _, ring := range []string{"seconds", "hours"} {
 			if list, err := s.FS.ReadDir(fmt.Sprintf("timerlog/%d/%s", lane+1, ring)); err == nil && len(list) > 0 {
 				s.cover["group of "+ring]++
