@@ -15,7 +15,17 @@ var regressions = []struct {
 	name string
 	seed uint64
 	ops  string
-}{}
+}{
+	{"a topic goes between a checkpoint's snapshot and its job", 55, `delay 83 0, bad 167 0, bad 0 0, level 94 0, delay 0 0, batch 82 0,
+		pass 0 245, settle 0 0, batch 106 0, level 82 0, pass 119 47, tick 0 0, run 0 0, sane 0 0, sane 0 0, levels 0 0,
+		pass 171 225, delete 98 0`},
+	{"a listing goes on in a run of several groups", 1246, `level 106 194, step 235 0, level 16 202, level 0 228, level 121 0,
+		batch 113 98, batch 89 85, level 10 188, level 34 140, level 5 0, batch 231 126, fill 190 205, step 169 0, level 202 0,
+		level 23 0, fill 110 0, level 0 238, level 0 0, level 0 0, list 88 0, level 0 218, tick 0 0, jobs 0 0, put 0 0,
+		moves 83 0, put 0 204, list 0 0`},
+	{"a topic goes after a cancel was too late", 10690, `level 0 0, level 250 0, level 23 0, pass 0 23, level 0 0, level 0 0, tick 0 0,
+		offset 0 0, tick 0 0, cancel 152 0, commit 0 0, sync 0 0, delete 200 0, release 0 0`},
+}
 
 func TestModelRegressions(t *testing.T) {
 	for _, r := range regressions {
