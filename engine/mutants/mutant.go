@@ -62,7 +62,8 @@ func (m mutant) apply(root string) ([]byte, error) {
 	return bytes.Replace(text, []byte(m.old), []byte(m.new), 1), nil
 }
 
-// judge runs the tests without a mutant, then each mutant, and reports as it goes.
+// judge runs the tests without a mutant, then each mutant, and reports as it goes. What cannot be judged is not found:
+// a mutant that does not build, a test that is not there or fails anyway. An error says that a row does not fit.
 func judge(root string, mutants []mutant, limit time.Duration, out io.Writer) ([]result, error) {
 	scratch, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -75,33 +76,42 @@ func judge(root string, mutants []mutant, limit time.Duration, out io.Writer) ([
 		}
 	}
 	type test struct{ pkg, test, env string }
-	healthy := map[test]bool{}
+	health := map[test]string{}
 	for _, m := range mutants {
 		key := test{m.pkg, m.test, m.env}
-		if healthy[key] {
+		if _, known := health[key]; known {
 			continue
 		}
 		r, log := m.run(root, "", limit)
-		if r.found || r.by != "" {
-			return nil, fmt.Errorf("without a mutant, %s %s: %s\n%s", m.pkg, m.test, r.by, log)
+		by := "passes"
+		if r.by != "" {
+			by = r.by + "\n" + log
 		}
-		healthy[key] = true
-		fmt.Fprintf(out, "%-32s %6.1f s  %s passes\n", "no mutant", r.took.Seconds(), m.test)
+		health[key] = r.by
+		fmt.Fprintf(out, "%-32s %6.1f s  %s %s: %s\n", "no mutant", r.took.Seconds(), m.pkg, m.test, by)
 	}
 	var results []result
 	for _, m := range mutants {
-		overlay, err := m.overlay(root, scratch)
-		if err != nil {
-			return nil, err
+		var r result
+		var log string
+		if by := health[test{m.pkg, m.test, m.env}]; by != "" {
+			r = result{mutant: m, by: "NOT JUDGED: without the mutant: " + by}
+		} else {
+			overlay, err := m.overlay(root, scratch)
+			if err != nil {
+				return nil, err
+			}
+			r, log = m.run(root, overlay, limit)
+			switch {
+			case r.found:
+				log = ""
+			case r.by == "":
+				r.by, log = "LIVES", ""
+			default:
+				r.by, log = "NOT JUDGED: "+r.by, "\n"+log
+			}
 		}
-		r, log := m.run(root, overlay, limit)
-		if !r.found && r.by != "" {
-			return nil, fmt.Errorf("%s: %s\n%s", m.name, r.by, log)
-		}
-		if !r.found {
-			r.by = "LIVES"
-		}
-		fmt.Fprintf(out, "%-32s %6.1f s  %s\n", m.name, r.took.Seconds(), r.by)
+		fmt.Fprintf(out, "%-32s %6.1f s  %s%s\n", m.name, r.took.Seconds(), r.by, log)
 		results = append(results, r)
 	}
 	return results, nil
@@ -131,7 +141,7 @@ var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // run runs the mutant's test. When nothing was found, r.by is empty if the test passed and says what is wrong if it
 // could not be judged.
-func (m mutant) run(root, overlay string, limit time.Duration) (r result, log []byte) {
+func (m mutant) run(root, overlay string, limit time.Duration) (r result, output string) {
 	args := []string{"test", "-count=1", "-failfast", "-timeout", limit.String(), "-run", m.test}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
@@ -169,7 +179,7 @@ func (m mutant) run(root, overlay string, limit time.Duration) (r result, log []
 	default:
 		r.by = "go test: " + err.Error()
 	}
-	return r, log
+	return r, string(log)
 }
 
 const (

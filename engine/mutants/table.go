@@ -1,4 +1,416 @@
 package main
 
-// table has one row for each mutant, in the order of the layers: CommitLog, queues, timers, checkpoint, engine.
-var table = []mutant{}
+// Where most mutants must be found.
+const (
+	engineDir = "./engine"
+	logDir    = "./engine/commitlog"
+	timerDir  = "./engine/timer"
+	sweep     = "^TestCrashSweep$"
+	model     = "^TestModel$"
+)
+
+// table has one row for each mutant, in the order of the layers: CommitLog, caches, timers, checkpoint, space, answers.
+var table = []mutant{
+	// CommitLog.
+	{
+		name: "ack-before-fsync", breaks: "acknowledged means durable",
+		file: "engine/commitlog/commit.go",
+		old:  "err = vfs.SyncData(f)",
+		new:  "if err = nil; target < 0 {\n\t\terr = vfs.SyncData(f)\n\t}",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "failed-sync-repeated", breaks: "a failed sync is final: the kernel has dropped the pages, and the next one says nil",
+		file: "engine/commitlog/commit.go",
+		old:  `return l.durable.Load(), l.fail(fmt.Errorf("commitlog: sync %s: %w", s.name, err))`,
+		new:  `return l.durable.Load(), fmt.Errorf("commitlog: sync %s: %w", s.name, err)`,
+		pkg:  logDir, test: "^TestFailedSyncIsFinal$",
+	},
+	{
+		name: "failed-write-repeated", breaks: "a failed write of the log is final",
+		file: "engine/commitlog/commit.go",
+		old:  "return l.fail(err)",
+		new:  "return err",
+		pkg:  logDir, test: "^TestFailedWriteIsFinal$",
+	},
+	{
+		name: "segment-name-not-synced", breaks: "a new segment survives a power cut: its directory is synced before it is used",
+		file: "engine/commitlog/rotate.go",
+		old:  "s := l.made\n\tif err := vfs.SyncDir(l.fs, l.dir); err != nil {",
+		new:  "s := l.made\n\tif err := error(nil); err != nil {",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "seal-before-next", breaks: "next segment first, seal second: else a crash looks like a lost segment",
+		file: "engine/commitlog/commit.go",
+		old:  "b.flags&FlagSeal != 0 && !l.rotated()",
+		new:  "b.flags&FlagSeal != 0 && !l.rotated() && b.seg == nil",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "append-before-seal-durable", breaks: "nothing goes into a segment before the one below is durable",
+		file: "engine/commitlog/writer.go",
+		old:  "if l.durable.Load() < l.end.Load() {",
+		new:  "if l.durable.Load() < 0 {",
+		pkg:  logDir, test: ".",
+	},
+	{
+		name: "half-state-record-durable", breaks: "a segment counts only when its state record is whole",
+		file: "engine/commitlog/commit.go",
+		old:  "if b.flags&FlagState == 0 || b.flags&FlagStateEnd != 0 {",
+		new:  "if end > 0 {",
+		pkg:  logDir, test: ".",
+	},
+	{
+		name: "tail-not-blanked", breaks: "what was cut never comes back as a batch",
+		file: "engine/commitlog/recover.go",
+		old:  "if r.blank < 0 {\n\t\treturn nil\n\t}\n\tfor",
+		new:  "if r.blank < 0 || r.blankTo > 0 {\n\t\treturn nil\n\t}\n\tfor",
+		pkg:  logDir, test: ".",
+	},
+	{
+		name: "tail-not-resynced", breaks: "recovery shows only what is on the disk: the page cache may lie",
+		file: "engine/commitlog/recover.go",
+		old:  "if r.tail < 0 || r.known >= r.res.End {",
+		new:  "if r.tail < 0 || r.known >= 0 {",
+		pkg:  logDir, test: "^TestFaultThenKillThenPowerCut$",
+	},
+	{
+		name: "no-batch-crc", breaks: "damaged bytes are found",
+		file: "engine/commitlog/scan.go",
+		old:  "case batchSum(buf) != h.CRC:",
+		new:  "case h.CRC != h.CRC^uint32(len(buf)&1):",
+		pkg:  logDir, test: "^Test(Recover|Crash)",
+	},
+	{
+		name: "no-record-crc", breaks: "a read is exact or an error",
+		file: "engine/commitlog/record.go",
+		old:  "if recordSum(pos, b) != binary.BigEndian.Uint32(b[recordCRC:]) {",
+		new:  "if recordSum(pos, b) == 0 && binary.BigEndian.Uint32(b[recordCRC:]) == 1 {",
+		pkg:  logDir, test: ".",
+	},
+	{
+		name: "damage-below-mark-cut", breaks: "damage in acknowledged data is never cut as a torn tail",
+		file: "engine/commitlog/recover.go",
+		old:  "if r.known > end {",
+		new:  "if r.known > end && r.start.From > end {",
+		pkg:  logDir, test: "^TestRecoverDamageBelowMark$",
+	},
+	{
+		name: "witness-not-believed", breaks: "a later batch proves that an earlier one was durable",
+		file: "engine/commitlog/recover.go",
+		old:  "if w.found {",
+		new:  "if w.found && at < 0 {",
+		pkg:  logDir, test: "^TestRecoverDamageWithWitness$",
+	},
+	{
+		name: "older-life-accepted", breaks: "a batch of an earlier life is no batch",
+		file: "engine/commitlog/scan.go",
+		old:  "case h.Incarnation < k.incarnation:",
+		new:  "case h.Incarnation > 0 && h.Incarnation+1 < k.incarnation:",
+		pkg:  logDir, test: ".",
+	},
+	{
+		name: "chain-not-checked", breaks: "each batch follows on the one before it",
+		file: "engine/commitlog/scan.go",
+		old:  "case k.known && h.PrevCRC != k.crc:",
+		new:  "case k.known && h.PrevCRC != k.crc && at < 0:",
+		pkg:  logDir, test: ".",
+	},
+	{
+		name: "any-job-error-final", breaks: "only a write or a sync is final; a full disk is retried",
+		file: "engine/commitlog/log.go",
+		old:  "if errors.As(err, &s) {\n\t\treturn l.fail(s.error)\n\t}",
+		new:  "if errors.As(err, &s) || err != nil {\n\t\treturn l.fail(err)\n\t}",
+		pkg:  logDir, test: "^TestJobsAreRetried$",
+	},
+
+	// Caches of the fold, and the checkpoint over them.
+	{
+		name: "queue-file-not-synced", breaks: "derived files are durable up to the recorded lengths before the checkpoint",
+		file: "engine/internal/segment/flush.go",
+		old:  "err = vfs.SyncData(f)",
+		new:  "err = nil",
+		pkg:  "./engine/internal/segment", test: "^TestFlushOrder$",
+	},
+	{
+		name: "spill-not-synced", breaks: "spills are durable before the checkpoint that names them",
+		file: "engine/timer/job.go",
+		old:  "if err := t.log.Sync(); err != nil {",
+		new:  "if err := error(nil); err != nil {",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "spill-lost", breaks: "a checkpoint saves what the memtables hold",
+		file: "engine/timer/job.go",
+		old:  "memtable: m, entries: m.takeUnspilled()})",
+		new:  "memtable: m, entries: (&memtable{}).takeUnspilled()})",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "spill-skips-frozen", breaks: "a checkpoint saves the frozen memtable too",
+		file: "engine/timer/job.go",
+		old:  "if t.frozen != nil {\n\t\t\tmemtables",
+		new:  "if t.frozen != nil && i < 0 {\n\t\t\tmemtables",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "spill-never-rewritten", breaks: "restart time does not grow with traffic",
+		file: "engine/timer/lane.go",
+		old:  "|| t.active.length+t.active.held > 2*t.capacity+slack {",
+		new:  "{",
+		pkg:  timerDir, test: ".",
+	},
+	{
+		name: "checkpoint-ahead-of-log", breaks: "a checkpoint covers only what is durable in the log",
+		file: "engine/job.go",
+		old:  "if e.Released() < e.ck.pending.x {",
+		new:  "if e.Released() < 0 {",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "in-place-before-checkpoint", breaks: "nothing changes in place before both copies are there",
+		file: "engine/checkpoint.go",
+		old:  "f := s.file()\n",
+		new:  "if err := e.bits.WritePages(s.bits); err != nil {\n\t\treturn err\n\t}\n\tf := s.file()\n",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "one-copy", breaks: "two copies of a checkpoint: one may be damaged",
+		file: "engine/checkpoint.go",
+		old:  "[]string{checkpoint.CopyA, checkpoint.CopyB}",
+		new:  "[]string{checkpoint.CopyA}",
+		pkg:  engineDir, test: "^TestCheckpointCopies$",
+	},
+	{
+		name: "in-place-not-synced", breaks: "in-place writes are durable before the next checkpoint",
+		file: "engine/statebits/files.go",
+		old:  "if err := vfs.SyncData(f); err != nil {",
+		new:  "if err := error(nil); err != nil {",
+		pkg:  "./engine/statebits", test: ".",
+	},
+	{
+		name: "redo-not-applied", breaks: "recovery applies the redo of the checkpoint again",
+		file: "engine/recover.go",
+		old:  "for _, p := range redo {",
+		new:  "for _, p := range redo[:0] {",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "replaced-file-not-synced", breaks: "a file is durable before it takes the place of another",
+		file: "engine/internal/durable/durable.go",
+		old:  "if err := f.Sync(); err != nil {",
+		new:  "if err := error(nil); err != nil {",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "replacement-not-synced", breaks: "a renamed file is durable when its directory is synced",
+		file: "engine/internal/durable/durable.go",
+		old:  "if err := vfs.SyncDir(fsys, path.Dir(name)); err != nil {",
+		new:  "if err := error(nil); err != nil {",
+		pkg:  engineDir, test: sweep,
+	},
+
+	// Timers.
+	{
+		name: "late-ignored", breaks: "a message that was due when it was stored fires all the same",
+		file: "engine/append.go",
+		old:  "m.Flags |= message.Late",
+		new:  "m.Flags |= 0",
+		pkg:  engineDir, test: "^TestReviewB4Late$",
+	},
+	{
+		name: "late-bit-missing", breaks: "a late message has its own state bit, since the frontier says nothing of it",
+		file: "engine/internal/state/fold.go",
+		old:  "ix.SetBits(m.ID, statebits.LatePending)",
+		new:  "ix.SetBits(m.ID, statebits.Regular)",
+		pkg:  engineDir, test: "^TestReviewB4Late$",
+	},
+	{
+		name: "frontier-from-wall", breaks: "the frontier is the last delivery, not the clock",
+		file: "engine/tick.go",
+		old:  "d.Frontier = en.Key",
+		new:  "d.Frontier = timerlog.Key{Due: e.batch.wall, ID: en.ID}",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "early", breaks: "never early",
+		file: "engine/timer/lane.go",
+		old:  "if ok = ok && e.Due <= now; ok {",
+		new:  "if ok = ok && e.Due <= now+1; ok {",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "merge-keeps-equal", breaks: "exactly once: two sources may hold the same entry",
+		file: "engine/timer/lane.go",
+		old:  "case !alive || taken > 0 && dst[len(dst)-1].Key == l.entry.Key:",
+		new:  "case !alive:",
+		pkg:  timerDir, test: ".",
+	},
+	{
+		name: "fired-without-asking", breaks: "what was cancelled never fires",
+		file: "engine/timer/lane.go",
+		old:  "case !alive || taken > 0",
+		new:  "case !alive && taken < 0 || taken > 0",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "flush-forgets-run", breaks: "a flushed memtable is found in its run",
+		file: "engine/timer/job.go",
+		old:  "if len(f.groups) > 0 {",
+		new:  "if len(f.groups) > 1 {",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "level-head-skipped", breaks: "a delivery that cannot be stored is tried again, not skipped",
+		file: "engine/tick.go",
+		old:  "if e.room(e.fire.bound, 0) != nil {\n\t\ts.Blocked = true",
+		new:  "if e.room(e.fire.bound, 0) != nil {\n\t\ts.Blocked = true\n\t\t_, _, _ = e.lanes[lane].Take(e.batch.wall, e.opts.FireChunk, nil)",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "level-not-raised", breaks: "a level's queue is in order of due time also when the clock steps back",
+		file: "engine/append.go",
+		old:  "due = tail\n",
+		new:  "due = max(due, 0)\n",
+		pkg:  engineDir, test: "^TestHistoryF11ClockStepsBack$",
+	},
+	{
+		name: "level-off-by-one", breaks: "level n is the nth word of the table",
+		file: "engine/schedule/levels.go",
+		old:  "return t.delays[level-1], level, false, nil",
+		new:  "return t.delays[level%last], level, false, nil",
+		pkg:  "./engine/schedule", test: ".",
+	},
+
+	{
+		name: "lap-off-by-one", breaks: "two laps never share a slot",
+		file: "engine/timer/ring.go",
+		old:  "< int64(r.wheel.Slots())\n",
+		new:  "<= int64(r.wheel.Slots())\n",
+		pkg:  timerDir, test: ".",
+	},
+	{
+		name: "install-behind-frontier", breaks: "a flush links nothing that the frontier has passed",
+		file: "engine/timer/ring.go",
+		old:  "if ref.Slot < r.wheel.Number(frontier.Due) {",
+		new:  "if ref.Slot < 0 {",
+		pkg:  timerDir, test: ".",
+	},
+	{
+		name: "prev-below-first", breaks: "a reader follows prev no further than the slot's first",
+		file: "engine/timer/ring.go",
+		old:  "if at == s.First || prev == timerlog.NoPlace {",
+		new:  "if prev == timerlog.NoPlace {",
+		pkg:  timerDir, test: ".",
+	},
+	{
+		name: "memtable-leaves-first", breaks: "a frozen memtable leaves with the last group that is linked",
+		file: "engine/timer/job.go",
+		old:  "frontier := l.cfg.Frontier()\n\tend := min",
+		new:  "t.frozen = nil\n\tfrontier := l.cfg.Frontier()\n\tend := min",
+		pkg:  timerDir, test: ".",
+	},
+
+	// Space.
+	{
+		name: "roll-no-recheck", breaks: "a roll copies only what still waits when it is written",
+		file: "engine/space.go",
+		old:  "if alive {",
+		new:  "if alive || err == nil {",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "roll-position-apart", breaks: "the copies and the new R are in one batch",
+		file: "engine/space.go",
+		old:  "to := &record.Roll{To: r.to}\n",
+		new:  "_, _ = e.endBatch()\n\tto := &record.Roll{To: r.to}\n",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "trim-above-checkpoint", breaks: "a segment that the checkpoint replays stays",
+		file: "engine/space.go",
+		old:  "if e.ck.x < head.End {",
+		new:  "if e.ck.x < 0 {",
+		pkg:  engineDir, test: "^TestHistoryF12NoTrimAboveTheCheckpoint$",
+	},
+	{
+		name: "unlink-before-durable", breaks: "a segment is unlinked once its trim is durable",
+		file: "engine/space.go",
+		old:  "if e.Released() < s.dropAt {",
+		new:  "if e.Released() < 0 {",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "trim-pending", breaks: "a segment with a waiting message is never deleted",
+		file: "engine/space.go",
+		old:  "if head.End == 0 || e.st.Rolled < head.End || head.Visible",
+		new:  "if head.End == 0 || head.Visible",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "retention-from-seal", breaks: "retention counts from when a message became visible",
+		file: "engine/internal/state/fold.go",
+		old:  "g.Visible = max(g.Visible, s.LogMs)\n\t}\n\treturn ix.Unit",
+		new:  "g.Visible = max(g.Visible, 0)\n\t}\n\treturn ix.Unit",
+		pkg:  engineDir, test: "^TestDelayLongerThanRetention$|" + model,
+	},
+	{
+		name: "chunk-by-pending", breaks: "bits stay until R has passed their last change",
+		file: "engine/internal/state/fold.go",
+		old:  "|| c.Pending > 0 || c.Changed >= s.Rolled || c.ChangedAt > visible {",
+		new:  "|| c.Pending > 0 || c.ChangedAt > visible {",
+		pkg:  engineDir, test: "^TestHistoryF3ClosedChunk$|" + model,
+	},
+
+	// Answers.
+	{
+		name: "visible-before-durable", breaks: "readers see durable data only",
+		file: "engine/release.go",
+		old:  "v.waiting[v.head].end <= pos {",
+		new:  "(v.waiting[v.head].end <= pos || pos > 0) {",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "negative-answer-at-once", breaks: "an answer that wrote nothing waits for what it was computed from",
+		file: "engine/batch.go",
+		old:  "if w == nil {\n\t\treturn e.log.End(), nil\n\t}\n\tend :=",
+		new:  "if w == nil {\n\t\treturn e.Released(), nil\n\t}\n\tend :=",
+		pkg:  engineDir, test: "^TestReviewB9AnswersWaitForTheLog$",
+	},
+	{
+		name: "released-at-append", breaks: "an answer leaves after the fsync",
+		file: "engine/batch.go",
+		old:  "e.st.EndBatch(end, false)\n",
+		new:  "e.st.EndBatch(end, false)\n\te.released.Store(int64(end))\n",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "offset-goes-back", breaks: "a committed offset goes back only by a seek",
+		file: "engine/decide.go",
+		old:  "if known && c.Offset < old && !c.Seek {",
+		new:  "if known && c.Offset < old-1 && !c.Seek {",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "cancel-after-delivery", breaks: "a cancel is never answered cancelled for a delivered message",
+		file: "engine/internal/state/state.go",
+		old:  "s.Lanes[lane].Less(k):\n\t\treturn Waiting, nil",
+		new:  "!k.Less(s.Lanes[lane]):\n\t\treturn Waiting, nil",
+		pkg:  engineDir, test: model,
+	},
+	{
+		name: "move-not-atomic", breaks: "a move is atomic",
+		file: "engine/decide.go",
+		old:  "m.Flags, m.Level = message.Moved, 0\n",
+		new:  "_, _ = e.endBatch()\n\tm.Flags, m.Level = message.Moved, 0\n",
+		pkg:  engineDir, test: sweep,
+	},
+	{
+		name: "handle-not-checked", breaks: "a forged handle is not found",
+		file: "engine/handle/ring.go",
+		old:  "if !equal(mac[:], b[bodySize:]) {",
+		new:  "if !equal(mac[:1], b[bodySize:bodySize+1]) {",
+		pkg:  "./engine/handle", test: ".",
+	},
+}
