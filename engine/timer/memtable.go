@@ -1,15 +1,13 @@
 package timer
 
 import (
-	"sort"
-
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
 // Sizes of a memtable's parts.
 const (
 	// blockRefs is how many refs a block holds at most: a put moves half of that on average.
-	blockRefs = 64
+	blockRefs = 128
 	// chunkEntries is how many entries are made room for at once.
 	chunkEntries = 4096
 )
@@ -52,12 +50,17 @@ func (m *memtable) find(k timerlog.Key) (block, at int) {
 	if len(m.blocks) == 0 {
 		return 0, 0
 	}
-	block = max(sort.Search(len(m.starts), func(i int) bool { return k.Less(m.starts[i]) })-1, 0)
-	refs := m.blocks[block]
-	if m.less(refs[len(refs)-1], k) { // ascending puts need no search
-		return block, len(refs)
+	lo, hi := 1, len(m.starts)
+	for lo < hi {
+		if mid := int(uint(lo+hi) >> 1); k.Less(m.starts[mid]) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
 	}
-	lo, hi := 0, len(refs)
+	block = lo - 1
+	refs := m.blocks[block]
+	lo, hi = 0, len(refs)
 	for lo < hi {
 		if mid := int(uint(lo+hi) >> 1); m.less(refs[mid], k) {
 			lo = mid + 1
