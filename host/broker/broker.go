@@ -214,3 +214,14 @@ func (b *Broker) Levels() string {
 	}
 	return schedule.DefaultLevels
 }
+
+// defaultMaxDelay is the engine's.
+const defaultMaxDelay = 7 * 24 * time.Hour
+
+// MaxDelay is how far ahead a due time may lie. What lies farther is refused with engine.ErrDelay.
+func (b *Broker) MaxDelay() time.Duration {
+	if b.opts.Engine.MaxDelay != 0 {
+		return b.opts.Engine.MaxDelay
+	}
+	return defaultMaxDelay
+}

@@ -52,6 +52,7 @@ type Receipt struct {
 	DueMs    int64         // ms since 1970; 0 without a delay
 	Level    int           // the level that was applied
 	Clamped  bool          // the level asked for was above the last
+	Past     bool          // a time was asked for that had passed: visible now
 }
 
 // put makes the engine's command.

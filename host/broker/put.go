@@ -41,6 +41,7 @@ func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, e
 	for i := range receipts {
 		if receipts[i].Err == nil {
 			receipts[i] = b.receipt(r.answers[n])
+			receipts[i].Past = receipts[i].Outcome == engine.Stored && messages[i].At != When{}
 			n++
 		}
 	}

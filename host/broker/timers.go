@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/handle"
+	"github.com/tidewheel/tidewheel/engine/message"
 )
 
 // At is a due time, ms since 1970. One that is past means at once.
@@ -49,6 +51,9 @@ func (b *Broker) Undo(ctx context.Context, text string) (Changed, error) {
 	return c, err
 }
 
+// changeTries is how often a message is read again that was rolled while it was read.
+const changeTries = 3
+
 // change reads a message, since the writer reads no bodies, and hands the command to it.
 func (b *Broker) change(ctx context.Context, text string, read func(handle.Handle) (engine.Pending, error),
 	command func(handle.Handle, engine.Pending) engine.Command) (Changed, error) {
@@ -56,17 +61,9 @@ func (b *Broker) change(ctx context.Context, text string, read func(handle.Handl
 	if err != nil {
 		return Changed{Outcome: engine.NotFound}, nil
 	}
-	if err := b.enter(); err != nil {
-		return Changed{}, err
-	}
-	record, err := read(h)
-	b.leave()
-	if errors.Is(err, engine.ErrNoMessage) { // it is not what was asked for: the bits say what it is
-		outcome, err := b.verdict(ctx, h)
+	record, outcome, err := b.find(ctx, h, read)
+	if err != nil || outcome != engine.Done {
 		return Changed{Outcome: outcome, DueMs: h.Due}, err
-	}
-	if err != nil {
-		return Changed{}, fmt.Errorf("broker: %w", err)
 	}
 	r := &request{cmds: []engine.Command{command(h, record)}, size: requestOverhead + record.Size()}
 	if err := b.queue.do(ctx, r); err != nil {
@@ -78,6 +75,55 @@ func (b *Broker) change(ctx context.Context, text string, read func(handle.Handl
 		c.Handle = b.e.SealHandle(a.Handle())
 	}
 	return c, a.Err
+}
+
+// find reads a message: engine.Done, or what it is if it is not what was asked for.
+func (b *Broker) find(ctx context.Context, h handle.Handle, read func(handle.Handle) (engine.Pending, error)) (
+	engine.Pending, Outcome, error) {
+	for try := 1; ; try++ {
+		if err := b.enter(); err != nil {
+			return engine.Pending{}, engine.Refused, err
+		}
+		record, err := read(h)
+		b.leave()
+		again := try < changeTries
+		switch {
+		case err == nil:
+			return record, engine.Done, nil
+		case errors.Is(err, commitlog.ErrOutOfLog) && again: // it was rolled, and the place it was at deleted
+		case errors.Is(err, engine.ErrNoMessage):
+			outcome, err := b.verdict(ctx, h)
+			if err != nil || outcome != engine.Scheduled || !again {
+				return record, outcome, err
+			}
+		default:
+			return record, engine.Refused, fmt.Errorf("broker: %w", err)
+		}
+	}
+}
+
+// Read reads a message that waits, or one that was cancelled while its body is in the log. Otherwise the error is
+// engine.ErrNoMessage. The message is a copy and belongs to the caller.
+func (b *Broker) Read(ctx context.Context, text string) (message.Message, error) {
+	h, err := b.open(text)
+	if err != nil {
+		return message.Message{}, fmt.Errorf("%w: %w", engine.ErrNoMessage, err)
+	}
+	record, outcome, err := b.find(ctx, h, b.e.ReadPending)
+	if err == nil && outcome == engine.AlreadyCancelled {
+		record, outcome, err = b.find(ctx, h, b.e.ReadCancelled)
+	}
+	if err != nil {
+		return message.Message{}, err
+	}
+	if outcome != engine.Done {
+		return message.Message{}, fmt.Errorf("broker: %w: it does not wait", engine.ErrNoMessage)
+	}
+	m, err := record.Message()
+	if err != nil {
+		return message.Message{}, fmt.Errorf("broker: %w", err)
+	}
+	return m, nil
 }
 
 // verdict is what a cancel would answer.

@@ -43,6 +43,9 @@ func TestTimersInABubble(t *testing.T) {
 		if c, err := b.Move(ctx, back, start); err != nil || c.Outcome != engine.AlreadyCancelled {
 			t.Errorf("move what is cancelled: %+v, %v", c, err)
 		}
+		if m, err := b.Read(ctx, back); err != nil || string(m.Body) != "back" {
+			t.Errorf("read what is cancelled: %q, %v", m.Body, err)
+		}
 		restored, err := b.Undo(ctx, back)
 		if err != nil || restored.Outcome != engine.Restored || restored.DueMs != start+2*3600_000 {
 			t.Fatalf("undo: %+v, %v", restored, err)
@@ -66,6 +69,14 @@ func TestTimersInABubble(t *testing.T) {
 		}
 		time.Sleep(3 * time.Hour)
 		want(t, b, "now", "back")
+		for _, h := range []string{later, restored.Handle, "tw1.forged"} {
+			if m, err := b.Read(ctx, h); !errors.Is(err, engine.ErrNoMessage) {
+				t.Errorf("read what does not wait: %q, %v", m.Body, err)
+			}
+		}
+		if m, err := b.Read(ctx, moved.Handle); err != nil || string(m.Body) != "later" {
+			t.Errorf("read what was moved: %q, %v", m.Body, err)
+		}
 		if c, err := b.Fire(ctx, restored.Handle); err != nil || c.Outcome != engine.Delivered {
 			t.Errorf("fire what was delivered: %+v, %v", c, err)
 		}
@@ -75,8 +86,14 @@ func TestTimersInABubble(t *testing.T) {
 		if err != nil || len(x.Events) != 2 || x.Events[0].Kind != "stored" || x.Events[1].Kind != "delivered" {
 			t.Errorf("explain: %+v, %v", x, err)
 		}
-		if _, err := b.Put(ctx, broker.Message{Topic: "orders", At: broker.In(8 * 24 * time.Hour)}); !errors.Is(err, engine.ErrDelay) {
+		if r, err := b.Put(ctx, broker.Message{Topic: "orders", At: broker.In(b.MaxDelay())}); err != nil || r.Past {
+			t.Errorf("max delay: %v, %v", r, err)
+		}
+		if _, err := b.Put(ctx, broker.Message{Topic: "orders", At: broker.In(b.MaxDelay() + time.Millisecond)}); !errors.Is(err, engine.ErrDelay) {
 			t.Errorf("beyond max delay: %v", err)
+		}
+		if r, err := b.Put(ctx, broker.Message{Topic: "past", At: broker.At(b.NowMs() - 1)}); err != nil || !r.Past || r.Outcome != engine.Stored {
+			t.Errorf("in the past: %+v, %v", r, err)
 		}
 	})
 }
