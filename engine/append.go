@@ -163,9 +163,12 @@ func (e *Engine) put(p *Put) (Answer, error) {
 		m.Level = 0
 		a = e.putVisible(m, t.Queues[queue].Next)
 	case when.delay > 0:
-		a = e.putLevel(m, when.due, when.delay)
+		a, err = e.putLevel(m, when.due, when.delay)
 	default:
-		a = e.putTimed(m, when.due)
+		a, err = e.putTimed(m, when.due)
+	}
+	if err != nil {
+		return Answer{}, err
 	}
 	a.Level, a.Clamped = when.level, when.clamped
 	return a, nil
@@ -279,7 +282,7 @@ func (e *Engine) writeMessage(m *message.Message) (Offset, int32) {
 const backMs = 1000
 
 // putLevel stores a message that is due later, through the schedule queue of its delay.
-func (e *Engine) putLevel(m *message.Message, due, delay int64) Answer {
+func (e *Engine) putLevel(m *message.Message, due, delay int64) (Answer, error) {
 	m.DelayMs, m.Lane = delay, levelLane
 	if tail, ok := e.st.Levels[delay]; ok && due < tail {
 		if tail-due > backMs {
@@ -292,7 +295,7 @@ func (e *Engine) putLevel(m *message.Message, due, delay int64) Answer {
 }
 
 // putTimed stores a message with a due time of its own.
-func (e *Engine) putTimed(m *message.Message, due int64) Answer {
+func (e *Engine) putTimed(m *message.Message, due int64) (Answer, error) {
 	m.DelayMs, m.Lane = 0, e.laneOf(m.Topic)
 	return e.putWaiting(m, due)
 }
@@ -305,16 +308,33 @@ func (e *Engine) takesWaiting() error {
 	return nil
 }
 
-func (e *Engine) putWaiting(m *message.Message, due int64) Answer {
-	m.ID, m.DueMs = e.st.NextID, due
-	if !e.st.Lanes[m.Lane].Less(timerlog.Key{Due: m.DueMs, ID: m.ID}) {
+func (e *Engine) putWaiting(m *message.Message, due int64) (Answer, error) {
+	late, err := e.isLate(m.Lane, due)
+	if err != nil {
+		return Answer{}, err
+	}
+	if late {
 		m.Flags |= message.Late
 	}
+	m.ID, m.DueMs = e.st.NextID, due
 	pos, size := e.writeMessage(m)
 	return Answer{
 		Outcome: Scheduled, Topic: m.Topic, Queue: m.Queue, Offset: -1, Position: pos, Size: size,
 		ID: m.ID, DueMs: m.DueMs, Lane: m.Lane,
+	}, nil
+}
+
+// isLate says whether a message that is stored now is late, and brings the state bits of one that is into memory: a read that
+// fails while the record is folded would leave the batch half done.
+func (e *Engine) isLate(lane uint8, due int64) (bool, error) {
+	id := e.st.NextID
+	if e.st.Lanes[lane].Less(timerlog.Key{Due: due, ID: id}) {
+		return false, nil
 	}
+	if _, err := e.bits.Get(id); err != nil {
+		return true, fmt.Errorf("engine: put: %w", err)
+	}
+	return true, nil
 }
 
 // saturate adds a delay to a time.

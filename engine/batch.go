@@ -14,6 +14,7 @@ type batch struct {
 	wall  int64 // the clocks, read once per call
 	logMs int64
 	full  bool // no message that waits has room, and nobody knows when one will
+	torn  bool // a batch was folded, perhaps in part, and is not in the log: the engine has failed
 }
 
 // payload is what every record type can do.
@@ -93,6 +94,15 @@ func (e *Engine) beginBatch() *commitlog.Writer {
 	return w
 }
 
+// asOf is the position that comes with what is read out of the fold. When that is ahead of the log for good, no answer may
+// leave.
+func (e *Engine) asOf() Offset {
+	if e.batch.torn {
+		return math.MaxInt64
+	}
+	return e.log.End()
+}
+
 // folded takes the result of a fold: an error leaves the state half changed, so nothing more may come of it.
 func (e *Engine) folded(err error) {
 	if err != nil {
@@ -107,6 +117,7 @@ func (e *Engine) endBatch() (Offset, error) {
 	if err := e.usable(); err != nil {
 		if w != nil {
 			w.Abandon()
+			e.batch.torn = true
 		}
 		return 0, err
 	}

@@ -216,6 +216,9 @@ func (e *Engine) replace(h handle.Handle, old Pending, due int64, kind commitlog
 	if err := cmp.Or(e.takesPuts(), e.takesWaiting()); err != nil {
 		return Answer{}, err
 	}
+	if _, err := e.isLate(e.laneOf(m.Topic), due); err != nil {
+		return Answer{}, err
+	}
 	r := &record.Supersede{Cancel: record.Cancel{ID: h.ID, Due: h.Due, Topic: h.Topic, Lane: h.Lane}, NewID: e.st.NextID}
 	pos, _ := e.write(kind, r)
 	if kind == record.KindUndo {
@@ -224,9 +227,10 @@ func (e *Engine) replace(h handle.Handle, old Pending, due int64, kind commitlog
 		e.folded(e.st.Supersede(pos, r, (*index)(e)))
 	}
 	m.Flags, m.Level = message.Moved, 0
-	a := e.putTimed(m, due)
+	a, err := e.putTimed(m, due)
+	e.folded(err) // the half without this would lose the message
 	a.Outcome = outcome
-	return a, nil
+	return a, err
 }
 
 // maxDueMs is the end of the year 9999.

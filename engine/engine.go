@@ -44,8 +44,11 @@ type Engine struct {
 	keys   *handle.Ring
 	levels schedule.Table
 	lock   io.Closer // nil with NoLock
-	mono0  int64     // Env.Mono when logTime was log0
-	log0   int64
+
+	given    Options // opts before defaults were filled in
+	prealloc bool
+	mono0    int64 // Env.Mono when logTime was log0
+	log0     int64
 
 	log      *commitlog.Log
 	queues   *consumequeue.Set

@@ -40,10 +40,20 @@ func (e *Engine) Horizon(topic string, fromMs, toMs, stepMs int64) (Horizon, err
 func (e *Engine) countHours(h *Horizon, toMs int64) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	h.Position = e.log.End()
+	h.Position = e.asOf()
+	add := func(hour, count int64) { h.Counts[(hour*hourMs-h.FromMs)/h.StepMs] += count }
+	from, to := h.FromMs/hourMs, toMs/hourMs
+	if to-from < int64(len(e.st.Hours)) { // timers over a century are 876,000 hours
+		for hour := from; hour < to; hour++ {
+			if count := e.st.Hours[hour]; count != nil {
+				add(hour, *count)
+			}
+		}
+		return
+	}
 	for hour, count := range e.st.Hours {
-		if due := hour * hourMs; due >= h.FromMs && due < toMs {
-			h.Counts[(due-h.FromMs)/h.StepMs] += *count
+		if hour >= from && hour < to {
+			add(hour, *count)
 		}
 	}
 }

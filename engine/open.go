@@ -60,8 +60,8 @@ func prepare(env Env, dir string, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{env: env.withDefaults(), dir: path.Clean(dir), fs: guard.New(env.FS), turns: map[uint32]uint32{}}
-	prealloc := opts.SegmentSize == 0 && canPreallocate(env.FS, e.dir)
-	e.opts = opts.withDefaults(prealloc)
+	e.given, e.prealloc = opts, opts.SegmentSize == 0 && canPreallocate(env.FS, e.dir)
+	e.opts = opts.withDefaults(e.prealloc)
 	if err := e.opts.validate(); err != nil {
 		return nil, err
 	}
@@ -160,6 +160,8 @@ func (e *Engine) identify(readOnly bool) error {
 		return corrupt.Errorf(e.path(meta.Name), 0, "%d lanes, allowed are 1 to %d", m.Lanes, maxLanes-1)
 	}
 	e.meta = m
+	e.given.Lanes = int(m.Lanes) // memory is divided among the lanes that there are
+	e.opts = e.given.withDefaults(e.prealloc)
 	if e.keys, err = handle.Load(e.fs, e.path(keysName)); err != nil {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

@@ -65,10 +65,10 @@ type Options struct {
 	Near time.Duration
 
 	// SecondsEntries, HoursEntries and LooseEntries are the capacities of a lane's memtables, entries of 56 bytes.
-	// 524,288, 262,144 and 65,536, divided by the number of lanes; of the levels' lane 65,536 loose ones.
+	// 524,288, 262,144 and 65,536, divided by the number of lanes.
 	SecondsEntries, HoursEntries, LooseEntries int
-	// SecondsSlots is the size of the ring of seconds. 1,209,600: two weeks; 16,384 on a file system without
-	// preallocation, unless Near is more than an hour.
+	// SecondsSlots is the size of the ring of seconds; a ring that is there keeps its own. 1,209,600: two weeks; 16,384 on a
+	// file system without preallocation, or with a SegmentSize that is set, unless Near is more than an hour.
 	SecondsSlots int
 	// LooseRuns is how many loose runs there may be before they are compacted into one. 64.
 	LooseRuns int

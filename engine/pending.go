@@ -172,7 +172,7 @@ func (e *Engine) alive(found []candidate, page *WaitingPage) error {
 			page.Messages = append(page.Messages, e.waiting(c))
 		}
 	}
-	page.Position = e.log.End()
+	page.Position = e.asOf()
 	return nil
 }
 
@@ -187,29 +187,36 @@ func (e *Engine) waiting(c *candidate) Waiting {
 	return w
 }
 
-// openScans takes a picture of the lanes that the filter means.
+// openScans takes pictures of the lanes that the filter means, one after the other: the writer goes on in between.
 func (e *Engine) openScans(f *Filter, after timerlog.Key) (topic uint32, s *scans, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	s = &scans{after: after}
-	var t *state.Topic
 	if f.Topic != "" {
-		if t = e.st.TopicByName(f.Topic); t == nil {
-			return 0, nil, fmt.Errorf("%w: %q", ErrNoTopic, f.Topic)
+		if topic, err = e.topicID(f.Topic); err != nil {
+			return 0, nil, err
 		}
-		topic = t.ID
 	}
+	s = &scans{after: after}
 	for i := range e.lanes {
-		if lane := uint8(i); t == nil || lane == levelLane || lane == e.laneOf(t.ID) {
+		if lane := uint8(i); topic == 0 || lane == levelLane || lane == e.laneOf(topic) {
 			s.lanes = append(s.lanes, laneScan{lane: lane})
 		}
 	}
-	most := max(scanEntries/len(s.lanes), leastCopied) // the writer waits while they are copied
+	most := max(scanEntries/len(s.lanes), leastCopied)
 	for i := range s.lanes {
 		l := &s.lanes[i]
+		e.mu.Lock()
 		l.Scan = e.lanes[l.lane].NewScan(after, most)
+		e.mu.Unlock()
 	}
 	return topic, s, nil
+}
+
+func (e *Engine) topicID(name string) (uint32, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if t := e.st.TopicByName(name); t != nil {
+		return t.ID, nil
+	}
+	return 0, fmt.Errorf("%w: %q", ErrNoTopic, name)
 }
 
 // collect merges the lanes and takes what the filter passes.

@@ -118,7 +118,7 @@ func pullError(req PullRequest, err error) error {
 func (e *Engine) queue(topic string, queue int) (*consumequeue.Queue, int64, Offset, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	end := e.log.End()
+	end := e.asOf()
 	t := e.st.TopicByName(topic)
 	if t == nil {
 		return nil, 0, end, fmt.Errorf("%w: %q", ErrNoTopic, topic)
@@ -230,6 +230,8 @@ func (e *Engine) readJoined(p *Pulled, i int) {
 		}
 		if m.Err == nil {
 			m.Err = e.parse(w.unit.Position, b, &m.Message)
+		} else if errors.Is(m.Err, commitlog.ErrOutOfLog) { // deleted while we looked
+			m.Err = fmt.Errorf("%w: offset %d", ErrTrimmed, w.offset)
 		}
 	}
 }

@@ -485,3 +485,83 @@ func TestReviewHighWater(t *testing.T) {
 		t.Errorf("nobody puts, the log has %d bytes of %d, and it is full: %s", st.LogBytes, o.HighWater, st.Full)
 	}
 }
+
+// A read that fails when the store was just opened refuses a message at most; the store goes on.
+func TestReviewReadErrorRefusesAtMost(t *testing.T) {
+	disk := faultfs.New(crashfs.New(crashfs.Options{}))
+	s := enginetest.Open(t, enginetest.Config{FS: disk, Options: young()})
+	for i := range 20 {
+		stored(t, s, put(fmt.Sprint(i), 2))
+	}
+	for range 8 {
+		s.Do(traffic(8)...)
+		s.Pass(time.Second)
+	}
+	s.Reopen(0)
+	disk.Add(faultfs.Rule{Op: faultfs.Read, Path: "schedule/*/*", Err: syscall.EIO, Sticky: true})
+	a := do(s, put("a", 2))
+	if a.Outcome != engine.Scheduled && a.Outcome != engine.Refused {
+		t.Errorf("%v, %v", a.Outcome, a.Err)
+	}
+	disk.Clear()
+	stored(t, s, put("b", 2))
+}
+
+// What was folded and will never be in the log tells nobody anything.
+func TestReviewTornBatchTellsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("66,000 messages")
+	}
+	o := young()
+	o.SegmentSize, o.CheckpointEvery, o.FireChunk, o.BitsBytes = 1<<20, 1<<20, 1024, 1
+	o.UnitsPerFile, o.EntriesPerFile, o.Retention = 65536, 65536, time.Hour
+	s := enginetest.Open(t, enginetest.Config{Options: o})
+	s.Pass(time.Hour)
+	stored(t, s, in("first", 1))
+	s.Pass(time.Second)
+	s.Clock.Step(-30 * time.Minute)
+	waiting := []engine.Answer{stored(t, s, in("late", 20*60_000))}
+	for n := 0; n < 65_600; n += 1000 {
+		cmds := make([]engine.Command, 1000)
+		for i := range cmds {
+			cmds[i] = &engine.Put{Topic: "many", Queue: 0, DelayMs: 1}
+		}
+		s.Do(cmds...)
+		s.Pass(10 * time.Millisecond)
+	}
+	waiting = append(waiting, stored(t, s, in("late", 20*60_000)), stored(t, s, in("above the frontier", 45*60_000)))
+	for range 4 {
+		s.Do(traffic(200)...)
+		s.Step()
+	}
+	s.Clock.Step(time.Hour)
+	torn := false
+	for nth := int64(1); nth < 12 && !t.Failed(); nth++ {
+		disk := faultfs.New(s.FS.(*crashfs.FS).Kill(), faultfs.Rule{Op: faultfs.Read, Path: "statebits/*", Nth: nth, Err: syscall.EIO})
+		e, err := engine.OpenSolo(engine.Env{FS: disk, Wall: s.Clock.Wall, Mono: s.Clock.Mono}, ".", tornOptions(o))
+		if err != nil {
+			continue // the read was one of opening
+		}
+		st := e.Tick()
+		for _, a := range waiting {
+			got, pos, err := e.Verdict(a.Handle())
+			if err == nil && got == engine.Delivered && pos <= e.Released() {
+				t.Errorf("read %d failed, and the verdict on message %d is %v; Tick says %+v", nth, a.ID, got, st)
+			}
+		}
+		torn = torn || errors.Is(st.Err, engine.ErrFailed)
+		_ = e.Close()
+	}
+	if !torn {
+		t.Error("no batch was torn")
+	}
+}
+
+// tornOptions are the options with which enginetest.Open opens o.
+func tornOptions(o engine.Options) engine.Options {
+	small := checkOptions(o)
+	small.SegmentSize, small.CheckpointEvery, small.FireChunk, small.BitsBytes = 1<<20, 1<<20, 1024, 1
+	small.UnitsPerFile, small.EntriesPerFile, small.LooseEntries, small.LooseRuns = 65536, 65536, 16, 4
+	small.SecondsEntries, small.HoursEntries = 0, 0
+	return small
+}

@@ -87,7 +87,7 @@ func (e *Engine) topics() ([]TopicInfo, Offset) {
 	for _, t := range e.st.Topics {
 		infos = append(infos, e.topicInfo(t))
 	}
-	return infos, e.log.End()
+	return infos, e.asOf()
 }
 
 // Topic describes a topic; ok is false if there is none. As Topics.
@@ -97,7 +97,7 @@ func (e *Engine) Topic(name string) (info TopicInfo, ok bool, pos Offset) {
 	if t := e.st.TopicByName(name); t != nil {
 		info, ok = e.topicInfo(t), true
 	}
-	return info, ok, e.log.End()
+	return info, ok, e.asOf()
 }
 
 // Groups lists the consumer groups by name, with their offsets. As Topics.
@@ -125,5 +125,5 @@ func (e *Engine) groups() ([]GroupInfo, Offset) {
 	for _, g := range e.st.Groups {
 		infos = append(infos, GroupInfo{ID: g.ID, Name: g.Name, Attrs: g.Attrs, Offsets: offsets[g.ID]})
 	}
-	return infos, e.log.End()
+	return infos, e.asOf()
 }

@@ -148,7 +148,7 @@ func (e *Engine) Verdict(h handle.Handle) (Outcome, Offset, error) {
 	if err != nil {
 		return Refused, 0, fmt.Errorf("engine: verdict: %w", err)
 	}
-	return outcomes[fate], e.log.End(), nil
+	return outcomes[fate], e.asOf(), nil
 }
 
 // View reads the message whose record is at a position into p, whose Messages then hold it alone, with Offset -1. While
@@ -225,7 +225,7 @@ func (e *Engine) Committed(group, topic string, queue int) (offset int64, ok boo
 	if g != nil && t != nil {
 		offset, ok = e.st.Offsets.Get(state.OffsetKey{Group: g.ID, Topic: t.ID, Queue: uint32(queue)})
 	}
-	return offset, ok, e.log.End()
+	return offset, ok, e.asOf()
 }
 
 // TopicInfo describes a topic.

@@ -121,6 +121,9 @@ func (l *Lane) Load(s State) error {
 				return fmt.Errorf("timer: load: %w", err)
 			}
 			l.levels[q.DelayMs()] = newLevelSource(q, at)
+			if _, _, err := q.Last(); err != nil { // read now, since a put must not fail by it
+				return fmt.Errorf("timer: load: %w", err)
+			}
 		}
 	}
 	for i, t := range l.tables {
