@@ -161,7 +161,11 @@ func (e *Engine) indexJob() *Job {
 		if f := l.NewFlush(); f != nil {
 			return &Job{
 				run: f.Run, install: func() bool { return l.InstallFlush(f) },
-				failed: func() bool { e.jobs.turn = lane + 1; return false }, // it comes after those of the other lanes
+				failed: func() bool {
+					l.FlushFailed(f)
+					e.jobs.turn = lane + 1 // it comes after those of the other lanes
+					return false
+				},
 			}
 		}
 	}

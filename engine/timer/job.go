@@ -101,6 +101,13 @@ func (f *Flush) write(number int64, entries []timerlog.Entry) error {
 	return nil
 }
 
+// FlushFailed gives back what a flush that failed held; the next try is another one. Writer.
+func (l *Lane) FlushFailed(f *Flush) {
+	if f.slots != nil {
+		f.slots.Release()
+	}
+}
+
 // linkPerInstall is how many groups one InstallFlush links: about half a millisecond.
 const linkPerInstall = 8192
 

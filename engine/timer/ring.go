@@ -61,9 +61,15 @@ func (r *ring) openNext(limit int64, frontier timerlog.Key) ([]*runSource, error
 		sources = append(sources, &runSource{log: r.log, run: Run{ref}, after: frontier})
 	}
 	r.opened = s.Time + 1
+	if len(r.open) > openMost { // nobody puts: the merge is not made anew, which would do it
+		r.open = pruned(r.open)
+	}
 	r.open = append(r.open, sources...)
 	return sources, nil
 }
+
+// openMost is how many sources of slots are kept, of which most may be at their end.
+const openMost = 256
 
 // chain lists the groups of a slot, newest first.
 func (r *ring) chain(s timerwheel.Slot) ([]timerlog.Ref, error) {
