@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -18,6 +19,19 @@ func At(ms int64) When { return When{dueMs: ms} }
 
 // In is a delay from the moment of storing, in whole milliseconds, at least one.
 func In(d time.Duration) When { return When{delayMs: max(d.Milliseconds(), 1)} }
+
+// DueMs is the time that is meant, ms since 1970, when it is nowMs; a level is none.
+func (w When) DueMs(nowMs int64) int64 {
+	switch {
+	case w.delayMs > math.MaxInt64-nowMs:
+		return math.MaxInt64
+	case w.delayMs != 0:
+		return nowMs + w.delayMs
+	case w.dueMs != 0:
+		return w.dueMs
+	}
+	return nowMs
+}
 
 // Changed says what became of a waiting message that was to be moved, fired or restored.
 type Changed struct {
@@ -213,10 +227,25 @@ func (b *Broker) Explain(ctx context.Context, text string) (engine.Explanation, 
 	if err != nil {
 		return engine.Explanation{Outcome: engine.NotFound}, nil
 	}
+	x, err := b.explain(ctx, h, 0)
+	if err != nil || x.ScannedTo >= x.Position {
+		return x, err
+	}
+	// What was not released when the log was read is now.
+	rest, err := b.explain(ctx, h, x.ScannedTo)
+	if err != nil {
+		return x, err
+	}
+	rest.Events = append(x.Events, rest.Events...)
+	rest.Position = x.Position
+	return rest, nil
+}
+
+func (b *Broker) explain(ctx context.Context, h handle.Handle, from engine.Offset) (engine.Explanation, error) {
 	if err := b.enter(); err != nil {
 		return engine.Explanation{}, err
 	}
-	x, err := b.e.Explain(h, 0)
+	x, err := b.e.Explain(h, from)
 	b.leave()
 	if err != nil {
 		return engine.Explanation{}, fmt.Errorf("broker: %w", err)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -166,6 +167,106 @@ func (c *Client) Timer(ctx context.Context, handle string) (httpapi.Timer, error
 	var out httpapi.Timer
 	err := c.call(ctx, "GET", "/v1/timers/"+url.PathEscape(handle), nil, nil, &out)
 	return out, err
+}
+
+// Move gives a waiting message another due time. The refusals are those of Cancel, and an already cancelled one with 409.
+func (c *Client) Move(ctx context.Context, handle string, to httpapi.Reschedule) (httpapi.Changed, error) {
+	var out httpapi.Changed
+	b, err := json.Marshal(to)
+	if err != nil {
+		return out, fmt.Errorf("client: %w", err)
+	}
+	err = c.call(ctx, "PATCH", "/v1/timers/"+url.PathEscape(handle), nil, b, &out)
+	return out, err
+}
+
+// Fire delivers a waiting message now. The refusals are those of Move.
+func (c *Client) Fire(ctx context.Context, handle string) (httpapi.Changed, error) {
+	var out httpapi.Changed
+	err := c.call(ctx, "POST", "/v1/timers/"+url.PathEscape(handle)+"/fire", nil, nil, &out)
+	return out, err
+}
+
+// Undo takes a cancel back, until the message's due time.
+func (c *Client) Undo(ctx context.Context, handle string) (httpapi.Changed, error) {
+	var out httpapi.Changed
+	err := c.call(ctx, "POST", "/v1/timers/"+url.PathEscape(handle)+"/undo", nil, nil, &out)
+	return out, err
+}
+
+// Explain tells the life of a delayed message.
+func (c *Client) Explain(ctx context.Context, handle string) (httpapi.Explanation, error) {
+	var out httpapi.Explanation
+	err := c.call(ctx, "GET", "/v1/timers/"+url.PathEscape(handle)+"/explain", nil, nil, &out)
+	return out, err
+}
+
+// List asks for waiting messages. Times are as package instant has them, by the server's clock; "" is none.
+type List struct {
+	Topic    string
+	From, To string
+	Tags     []string
+	Key      string
+	Limit    int    // of a page; 0: the server's choice
+	Page     string // "" is the first
+}
+
+// List reads one page of waiting messages; Next of it is the Page that follows.
+func (c *Client) List(ctx context.Context, l List) (httpapi.Timers, error) {
+	q := query("topic", l.Topic, "from", l.From, "to", l.To, "key", l.Key, "page", l.Page)
+	for _, tag := range l.Tags {
+		q.Add("tag", tag)
+	}
+	if l.Limit > 0 {
+		q.Set("limit", strconv.Itoa(l.Limit))
+	}
+	var out httpapi.Timers
+	err := c.call(ctx, "GET", "/v1/timers?"+q.Encode(), nil, nil, &out)
+	return out, err
+}
+
+// Timers goes over waiting messages in the order of their due times, from l.Page on. Pages are read as the loop comes to
+// them. After an error the loop ends.
+func (c *Client) Timers(ctx context.Context, l List) iter.Seq2[httpapi.Waiting, error] {
+	return func(yield func(httpapi.Waiting, error) bool) {
+		for {
+			page, err := c.List(ctx, l)
+			if err != nil {
+				yield(httpapi.Waiting{}, err)
+				return
+			}
+			for _, w := range page.Timers {
+				if !yield(w, nil) {
+					return
+				}
+			}
+			if l.Page = page.Next; l.Page == "" {
+				return
+			}
+		}
+	}
+}
+
+// Horizon asks how many messages fall due when. Times are as in List, Step is a duration; "" is the server's choice.
+type Horizon struct{ Topic, From, To, Step string }
+
+// Horizon counts waiting messages by due time.
+func (c *Client) Horizon(ctx context.Context, h Horizon) (httpapi.Horizon, error) {
+	q := query("topic", h.Topic, "from", h.From, "to", h.To, "step", h.Step)
+	var out httpapi.Horizon
+	err := c.call(ctx, "GET", "/v1/horizon?"+q.Encode(), nil, nil, &out)
+	return out, err
+}
+
+// query makes parameters of pairs; what is empty is left out.
+func query(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
 }
 
 // DefineTopic makes a topic, or changes its queues.

@@ -83,6 +83,57 @@ func TestClient(t *testing.T) {
 	}
 }
 
+func TestClientTimers(t *testing.T) {
+	c, ctx := serve(t), t.Context()
+	body, delay, by := "x", "1h", "+30m"
+	var handles []string
+	for range 5 {
+		s, err := c.Put(ctx, "t", httpapi.Envelope{Body: &body, Tag: "a", Key: "k", Time: httpapi.Time{Delay: &delay}})
+		if err != nil || s.State != httpapi.StateScheduled {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		handles = append(handles, s.Handle)
+	}
+	moved, err := c.Move(ctx, handles[0], httpapi.Reschedule{By: &by})
+	if err != nil || moved.Outcome != httpapi.OutcomeMoved {
+		t.Errorf("%+v, %v", moved, err)
+	}
+	n, last := 0, int64(0)
+	for w, err := range c.Timers(ctx, client.List{Topic: "t", Tags: []string{"a", "b"}, Key: "k", From: "+30m", To: "+1d", Limit: 2}) {
+		if err != nil || w.DueMs < last {
+			t.Fatalf("%+v, %v", w, err)
+		}
+		n, last = n+1, w.DueMs
+	}
+	if n != 5 || last != moved.DueMs {
+		t.Errorf("listed %d, the last due %d", n, last)
+	}
+	if h, err := c.Horizon(ctx, client.Horizon{Topic: "t", From: "@0", To: "+1d", Step: "1y"}); err != nil || h.Total != 5 {
+		t.Errorf("%+v, %v", h, err)
+	}
+	if x, err := c.Explain(ctx, moved.Handle); err != nil || x.State != httpapi.StateScheduled || len(x.Events) != 1 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if fired, err := c.Fire(ctx, handles[1]); err != nil || fired.Outcome != httpapi.OutcomeFired {
+		t.Errorf("%+v, %v", fired, err)
+	}
+	if _, err := c.Cancel(ctx, handles[2]); err != nil {
+		t.Error(err)
+	}
+	if back, err := c.Undo(ctx, handles[2]); err != nil || back.Outcome != httpapi.OutcomeRestored {
+		t.Errorf("%+v, %v", back, err)
+	}
+	var p *httpapi.Problem
+	for _, err := range c.Timers(ctx, client.List{Topic: "nosuch"}) {
+		if !errors.As(err, &p) || p.Status != 404 {
+			t.Errorf("no such topic: %v", err)
+		}
+	}
+	if _, err := c.Undo(ctx, handles[1]); !errors.As(err, &p) || p.Code != "superseded" {
+		t.Errorf("undo by an old handle: %v", err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	c, ctx := serve(t), t.Context()
 	var p *httpapi.Problem

@@ -60,8 +60,14 @@ var routes = [...]route{
 	{"POST", "/v1/messages/batch", true, (*API).putBatch},
 	{"GET", "/v1/topics/{topic}/messages", false, (*API).pullMessages},
 	{"POST", "/v1/topics/{topic}/ack", true, (*API).ack},
+	{"GET", "/v1/timers", false, (*API).listTimers},
 	{"GET", "/v1/timers/{handle}", false, (*API).showTimer},
 	{"DELETE", "/v1/timers/{handle}", true, (*API).cancelTimer},
+	{"PATCH", "/v1/timers/{handle}", true, (*API).moveTimer},
+	{"POST", "/v1/timers/{handle}/fire", true, (*API).fireTimer},
+	{"POST", "/v1/timers/{handle}/undo", true, (*API).undoTimer},
+	{"GET", "/v1/timers/{handle}/explain", false, (*API).explainTimer},
+	{"GET", "/v1/horizon", false, (*API).horizon},
 	{"GET", "/v1/topics", false, (*API).listTopics},
 	{"GET", "/v1/topics/{topic}", false, (*API).showTopic},
 	{"PUT", "/v1/topics/{topic}", true, (*API).defineTopic},
@@ -139,7 +145,7 @@ func deadline(set func(time.Time) error, d time.Duration) {
 // unknown answers what no route takes, and tells a wrong method from a wrong path.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		if _, pattern := a.mux.Handler(probe); pattern != "/" && pattern != "" {

@@ -181,6 +181,8 @@ nonsense
 {"body":"no topic"}
 {"topic":"a","boddy":"4"}
 {"topic":"a","body":"5","delay":"30m"}
+{"topic":"a","body":"6","delay":"30d"}
+{"topic":"a","body":"7","deliver_at_ms":5}
 `)
 	if w.Code != 200 || w.Header().Get("Content-Type") != "application/x-ndjson" {
 		t.Fatalf("%d %s", w.Code, w.Body)
@@ -197,7 +199,7 @@ nonsense
 			got = append(got, fmt.Sprint(r.Line, r.State))
 		}
 	}
-	want := []string{"1visible", "3scheduled", "4delay_level", "5bad_json", "6bad_field", "7bad_json", "8not_supported_yet"}
+	want := []string{"1visible", "3scheduled", "4delay_level", "5bad_json", "6bad_field", "7bad_json", "8scheduled", "9delay_too_long", "10visible"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -252,8 +254,18 @@ func TestProblems(t *testing.T) {
 		status             int
 		code, field        string
 	}{
-		"delay":            {"POST", messages, "x", []string{"Tidewheel-Delay", "30m"}, 422, "not_supported_yet", "Tidewheel-Delay"},
-		"deliver at":       {"POST", messages, "x", []string{"Tidewheel-Deliver-At", "2030-01-01T00:00:00Z"}, 422, "not_supported_yet", "Tidewheel-Deliver-At"},
+		"delay no unit":    {"POST", messages, "x", []string{"Tidewheel-Delay", "30"}, 422, "bad_field", "Tidewheel-Delay"},
+		"delay empty":      {"POST", messages, "x", []string{"Tidewheel-Delay", ""}, 422, "bad_field", "Tidewheel-Delay"},
+		"delay below 0":    {"POST", messages, "x", []string{"Tidewheel-Delay", "-5s"}, 422, "bad_field", "Tidewheel-Delay"},
+		"delay too long":   {"POST", messages, "x", []string{"Tidewheel-Delay", "8d"}, 422, "delay_too_long", "Tidewheel-Delay"},
+		"naive time":       {"POST", messages, "x", []string{"Tidewheel-Deliver-At", "2030-01-01T00:00:00"}, 422, "bad_field", "Tidewheel-Deliver-At"},
+		"time empty":       {"POST", messages, "x", []string{"Tidewheel-Deliver-At", ""}, 422, "bad_field", "Tidewheel-Deliver-At"},
+		"time too far":     {"POST", messages, "x", []string{"Tidewheel-Deliver-At", "9999-01-01T00:00:00Z"}, 422, "delay_too_long", "Tidewheel-Deliver-At"},
+		"year 10000":       {"POST", messages, "x", []string{"Tidewheel-Deliver-At-Ms", "253402300800000"}, 422, "due_time", "Tidewheel-Deliver-At-Ms"},
+		"before 1970":      {"POST", messages, "x", []string{"Tidewheel-Deliver-At-Ms", "-1"}, 422, "due_time", "Tidewheel-Deliver-At-Ms"},
+		"ms word":          {"POST", messages, "x", []string{"Tidewheel-Deliver-At-Ms", "1e3"}, 422, "bad_field", "Tidewheel-Deliver-At-Ms"},
+		"two times":        {"POST", messages, "x", []string{"Tidewheel-Delay", "1s", "Tidewheel-Delay-Level", "1"}, 422, "bad_field", "Tidewheel-Delay"},
+		"two kinds":        {"POST", messages, "x", []string{"Tidewheel-Delay", "1s", "Tidewheel-Deliver-At-Ms", "5"}, 422, "bad_field", "Tidewheel-Deliver-At-Ms"},
 		"idempotency":      {"POST", messages, "x", []string{"Idempotency-Key", "1"}, 422, "not_supported_yet", "Idempotency-Key"},
 		"misspelt header":  {"POST", messages, "x", []string{"Tidewheel-Delay-Levle", "3"}, 422, "bad_field", "Tidewheel-Delay-Levle"},
 		"two levels":       {"POST", messages, "x", []string{"Tidewheel-Delay-Level", "3", "Tidewheel-Delay-Level", "4"}, 422, "bad_field", "Tidewheel-Delay-Level"},
@@ -277,8 +289,15 @@ func TestProblems(t *testing.T) {
 		"property Twice":   {"POST", messages, `{"properties":{"a":"1","a":"2"}}`, envelope, 400, "bad_json", ""},
 		"unknown member":   {"POST", messages, `{"level":3}`, envelope, 400, "bad_json", ""},
 		"JSON not UTF-8":   {"POST", messages, "{\"body\":\"\xff\"}", envelope, 400, "bad_json", ""},
-		"JSON delay":       {"POST", messages, `{"delay":"9d"}`, envelope, 422, "not_supported_yet", "delay"},
-		"JSON deliver_at":  {"POST", messages, `{"deliver_at_ms":0}`, envelope, 422, "not_supported_yet", "deliver_at_ms"},
+		"JSON delay":       {"POST", messages, `{"delay":"9d"}`, envelope, 422, "delay_too_long", "delay"},
+		"JSON delay 30":    {"POST", messages, `{"delay":30}`, envelope, 422, "bad_field", "delay"},
+		"JSON no delay":    {"POST", messages, `{"delay":""}`, envelope, 422, "bad_field", "delay"},
+		"JSON naive":       {"POST", messages, `{"deliver_at":"2030-01-01 00:00:00"}`, envelope, 422, "bad_field", "deliver_at"},
+		"JSON at number":   {"POST", messages, `{"deliver_at":1796036400}`, envelope, 422, "bad_field", "deliver_at"},
+		"JSON ms text":     {"POST", messages, `{"deliver_at_ms":"soon"}`, envelope, 422, "bad_field", "deliver_at_ms"},
+		"JSON ms fraction": {"POST", messages, `{"deliver_at_ms":1.5}`, envelope, 422, "bad_field", "deliver_at_ms"},
+		"JSON two times":   {"POST", messages, `{"deliver_at_ms":5,"delay":"1s"}`, envelope, 422, "bad_field", "deliver_at_ms"},
+		"JSON and level":   {"POST", messages, `{"delay_level":2,"delay":"1s"}`, envelope, 422, "bad_field", "delay"},
 		"two bodies":       {"POST", messages, `{"body":"x","body_base64":"eA=="}`, envelope, 422, "bad_field", "body_base64"},
 		"other topic":      {"POST", messages, `{"topic":"u"}`, envelope, 422, "bad_field", "topic"},
 		"pull no topic":    {"GET", "/v1/topics/u/messages", "", nil, 404, "unknown_topic", ""},
@@ -343,7 +362,8 @@ func TestReadOnly(t *testing.T) {
 	a := httpapi.Handler(b, httpapi.Options{ReadOnly: true})
 	for _, c := range [][2]string{
 		{"POST", "/v1/topics/t/messages"}, {"POST", "/v1/messages/batch"}, {"POST", "/v1/topics/t/ack"},
-		{"DELETE", "/v1/timers/x"}, {"PUT", "/v1/topics/t"},
+		{"DELETE", "/v1/timers/x"}, {"PATCH", "/v1/timers/x"}, {"POST", "/v1/timers/x/fire"}, {"POST", "/v1/timers/x/undo"},
+		{"PUT", "/v1/topics/t"},
 	} {
 		if p := read[httpapi.Problem](t, do(t, a, c[0], c[1], ""), 403); p.Code != "read_only" {
 			t.Errorf("%v: %+v", c, p)
@@ -480,7 +500,7 @@ func FuzzPut(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, c := range [][3]string{
 			{"POST", "/v1/topics/t/messages", httpapi.EnvelopeType}, {"POST", "/v1/messages/batch", ""},
-			{"POST", "/v1/topics/t/ack", ""}, {"PUT", "/v1/topics/t", ""},
+			{"POST", "/v1/topics/t/ack", ""}, {"PUT", "/v1/topics/t", ""}, {"PATCH", "/v1/timers/tw1.x", ""},
 		} {
 			w := do(t, a, c[0], c[1], string(body), "Content-Type", c[2])
 			if w.Code >= 500 || w.Code >= 300 && w.Header().Get("Content-Type") != httpapi.ProblemType {

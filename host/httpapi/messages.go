@@ -7,10 +7,10 @@ import (
 	"math"
 	"mime"
 	"net/http"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/host/broker"
 )
 
@@ -75,13 +75,13 @@ func (a *API) decode(b []byte, topic string) (broker.Message, error) {
 func (a *API) stored(topic string, r broker.Receipt) *Stored {
 	now := a.b.NowMs()
 	s := &Stored{
-		ID: r.ID, Topic: topic, Queue: r.Queue, Position: Int64(r.Position), State: StateVisible, Now: instant(now),
-		DelayLevel: r.Level, Clamped: r.Clamped,
+		ID: r.ID, Topic: topic, Queue: r.Queue, Position: Int64(r.Position), State: StateVisible, Now: instantText(now),
+		DelayLevel: r.Level, Clamped: r.Clamped, Past: r.Past,
 	}
 	if r.Outcome == engine.Scheduled {
 		s.Handle, s.State = r.Handle, StateScheduled
-		s.Due, s.DueMs = instant(r.DueMs), r.DueMs
-		s.DueIn = max(time.Duration(r.DueMs-now)*time.Millisecond, 0).String()
+		s.Due, s.DueMs = instantText(r.DueMs), r.DueMs
+		s.DueIn = dueIn(r.DueMs, now)
 		return s
 	}
 	offset := Int64(r.Offset)
@@ -203,19 +203,29 @@ func (a *API) wireMessage(queue int, m *engine.Message) Message {
 	out.ID = a.b.ID(m.First)
 	out.Key, out.Tag = string(m.Key), string(m.Tag)
 	out.DelayLevel, out.DueMs, out.StoredMs, out.BornMs = int(m.Level), m.DueMs, m.StoreMs, m.BornMs
-	for name, value := range m.Properties.All() {
-		if out.Properties == nil {
-			out.Properties = map[string]string{}
+	out.Properties = wireProperties(m.Properties)
+	out.Body, out.BodyBase64 = wireBody(m.Body)
+	return out
+}
+
+func wireProperties(p message.Properties) map[string]string {
+	var out map[string]string
+	for name, value := range p.All() {
+		if out == nil {
+			out = map[string]string{}
 		}
-		out.Properties[string(name)] = string(value)
-	}
-	if utf8.Valid(m.Body) {
-		body := string(m.Body)
-		out.Body = &body
-	} else {
-		out.BodyBase64 = bytes.Clone(m.Body)
+		out[string(name)] = string(value)
 	}
 	return out
+}
+
+// wireBody is a body as text if it is text.
+func wireBody(b []byte) (text *string, binary []byte) {
+	if utf8.Valid(b) {
+		body := string(b)
+		return &body, nil
+	}
+	return nil, bytes.Clone(b)
 }
 
 // ack commits how far a group has come.

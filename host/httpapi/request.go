@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,9 +76,20 @@ func readJSON(b []byte, into any) error {
 	if err == nil {
 		return nil
 	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) && kind.Field != "" {
+		// The members of Time are in no object of their own, but the decoder says so.
+		return badField(strings.TrimPrefix(kind.Field, "Time."), "a JSON "+kind.Value, jsonKinds[kind.Type.Kind()], "")
+	}
 	p := problem(http.StatusBadRequest, "bad_json", "The JSON is not valid")
 	p.Detail = strings.TrimPrefix(err.Error(), "json: ")
 	return p
+}
+
+// jsonKinds are what JSON calls the types of our members.
+var jsonKinds = map[reflect.Kind]string{
+	reflect.String: "a string", reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Bool: "true or false",
+	reflect.Map: "an object", reflect.Struct: "an object", reflect.Slice: "an array",
 }
 
 // repeated refuses an object that has a member twice, of which the decoder silently takes the last. The decoder does
@@ -124,7 +136,7 @@ func repeated(b []byte) error {
 
 // knownHeaders are the ones a raw message may have. A misspelt one would be a message without its delay.
 var knownHeaders = []string{
-	HeaderLevel, HeaderDelay, HeaderDeliver, HeaderKey, HeaderTag, HeaderQueue, HeaderProperty,
+	HeaderLevel, HeaderDelay, HeaderDeliver, HeaderMs, HeaderKey, HeaderTag, HeaderQueue, HeaderProperty,
 }
 
 // ourHeaders checks that the headers of ours are known and, but for properties, there once.
@@ -149,15 +161,9 @@ func ourHeaders(h http.Header) error {
 // rawMessage is a message whose body is the request's.
 func (a *API) rawMessage(topic string, h http.Header, body []byte) (broker.Message, error) {
 	m := broker.Message{Topic: topic, Key: h.Get(HeaderKey), Tag: h.Get(HeaderTag), Body: body}
-	if err := a.noTimes(HeaderDelay, h.Get(HeaderDelay), HeaderDeliver, h.Get(HeaderDeliver)); err != nil {
+	var err error
+	if m.At, err = a.headerTime(h); err != nil {
 		return m, err
-	}
-	if text := h.Get(HeaderLevel); text != "" {
-		level, err := strconv.Atoi(text)
-		if err != nil {
-			return m, badField(HeaderLevel, text, "a whole number, 0 or more", "1 is the first of: "+a.b.Levels())
-		}
-		m.At = broker.Level(level)
 	}
 	if text := h.Get(HeaderQueue); text != "" {
 		queue, err := strconv.Atoi(text)
@@ -182,18 +188,6 @@ func (a *API) rawMessage(topic string, h http.Header, body []byte) (broker.Messa
 	return m, textOnly(m)
 }
 
-// noTimes refuses times that are not of a level: this version delivers by level, and to guess the nearest one would
-// deliver at another time than was asked for.
-func (a *API) noTimes(pairs ...string) error {
-	for i := 0; i < len(pairs); i += 2 {
-		if field, got := pairs[i], pairs[i+1]; got != "" {
-			return notYet(field, got, "arbitrary times come with a later version; use a delay level, 1 is the first of: "+
-				a.b.Levels())
-		}
-	}
-	return nil
-}
-
 // textOnly refuses text that JSON could not give back.
 func textOnly(m broker.Message) error {
 	check := func(field, s string) error {
@@ -213,10 +207,9 @@ func textOnly(m broker.Message) error {
 func (a *API) message(e *Envelope) (broker.Message, error) {
 	m := broker.Message{
 		Topic: e.Topic, Key: e.Key, Tag: e.Tag, Properties: e.Properties, Body: e.BodyBase64, BornMs: e.BornMs,
-		At: broker.Level(e.DelayLevel),
 	}
-	err := a.noTimes("delay", string(e.Delay), "deliver_at", string(e.DeliverAt), "deliver_at_ms", string(e.DeliverAtMs))
-	if err != nil {
+	var err error
+	if m.At, err = a.envelopeTime(e); err != nil {
 		return m, err
 	}
 	if e.Body != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/config"
 )
 
 // healthy says that the process runs.
@@ -29,8 +30,10 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 
 // limits says what is refused.
 func (a *API) limits(w http.ResponseWriter, _ *http.Request) error {
+	longest := a.b.MaxDelay()
 	return answer(w, http.StatusOK, Limits{
-		Levels: a.b.Levels(), BodyBytes: message.MaxBody, RequestBytes: maxEnvelope,
+		Levels: a.b.Levels(), MaxDelay: config.Duration(longest).String(), MaxDelayMs: longest.Milliseconds(),
+		TimersPage: maxTimers, BodyBytes: message.MaxBody, RequestBytes: maxEnvelope,
 		PropertyBytes: message.MaxProperties, KeyBytes: message.MaxKey, TagBytes: message.MaxTag,
 		MessagesPull: broker.MaxPull, MessagesBatch: maxBatch, WaitMs: broker.MaxWait.Milliseconds(),
 		TopicNameBytes: message.MaxTopic,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // EnvelopeType is the media type of a message in JSON.
@@ -13,8 +12,9 @@ const EnvelopeType = "application/vnd.tidewheel+json"
 // The headers of a message whose body is raw.
 const (
 	HeaderLevel    = "Tidewheel-Delay-Level"
-	HeaderDelay    = "Tidewheel-Delay"      // a later version's; refused
-	HeaderDeliver  = "Tidewheel-Deliver-At" // a later version's; refused
+	HeaderDelay    = "Tidewheel-Delay"         // "30m"
+	HeaderDeliver  = "Tidewheel-Deliver-At"    // RFC 3339 with its offset
+	HeaderMs       = "Tidewheel-Deliver-At-Ms" // since 1970
 	HeaderKey      = "Tidewheel-Key"
 	HeaderTag      = "Tidewheel-Tag"
 	HeaderQueue    = "Tidewheel-Queue"
@@ -50,17 +50,20 @@ type Envelope struct {
 	Topic      string            `json:"topic,omitempty"` // in a batch; elsewhere the path says it
 	Body       *string           `json:"body,omitempty"`
 	BodyBase64 []byte            `json:"body_base64,omitempty"` // instead of Body
-	DelayLevel int               `json:"delay_level,omitempty"`
+	DelayLevel int               `json:"delay_level,omitempty"` // beside no Time; 1 is the first
 	Key        string            `json:"key,omitempty"`
 	Tag        string            `json:"tag,omitempty"`
 	Queue      *int              `json:"queue,omitempty"` // none: the broker chooses
 	Properties map[string]string `json:"properties,omitempty"`
 	BornMs     int64             `json:"born_ms,omitempty"`
+	Time
+}
 
-	// Of a later version; refused, and not ignored.
-	Delay       json.RawMessage `json:"delay,omitempty"`
-	DeliverAt   json.RawMessage `json:"deliver_at,omitempty"`
-	DeliverAtMs json.RawMessage `json:"deliver_at_ms,omitempty"`
+// Time is when a message becomes visible: at most one is set.
+type Time struct {
+	Delay       *string `json:"delay,omitempty"`         // "30m"
+	DeliverAt   *string `json:"deliver_at,omitempty"`    // RFC 3339 with its offset
+	DeliverAtMs *int64  `json:"deliver_at_ms,omitempty"` // since 1970
 }
 
 // The states of a message.
@@ -86,7 +89,8 @@ type Stored struct {
 	Due        string `json:"due,omitempty"`     // RFC 3339, UTC
 	DueMs      int64  `json:"due_ms,omitempty"`
 	DueIn      string `json:"due_in,omitempty"`
-	Now        string `json:"now"` // the server's clock
+	Past       bool   `json:"past,omitempty"` // the time asked for had passed
+	Now        string `json:"now"`            // the server's clock
 }
 
 // BatchResult is one line of a batch's answer: Stored or Problem.
@@ -152,27 +156,6 @@ type Ack struct {
 	Seek bool `json:"seek,omitempty"`
 }
 
-// Timer is what is known of a delayed message.
-type Timer struct {
-	Handle string `json:"handle"`
-	Topic  string `json:"topic,omitempty"`
-	State  string `json:"state"`
-	Due    string `json:"due"`
-	DueMs  int64  `json:"due_ms"`
-	Now    string `json:"now"`
-}
-
-// The outcomes of a cancel that is not a problem.
-const (
-	OutcomeCancelled        = "cancelled"
-	OutcomeAlreadyCancelled = "already_cancelled"
-)
-
-// Cancelled answers a cancel.
-type Cancelled struct {
-	Outcome string `json:"outcome"`
-}
-
 // TopicSpec is what PUT takes.
 type TopicSpec struct {
 	Queues int `json:"queues"`
@@ -199,7 +182,9 @@ type Topics struct {
 
 // Limits says what is refused.
 type Limits struct {
-	Levels         string `json:"levels"` // level 1 first
+	Levels         string `json:"levels"`    // level 1 first
+	MaxDelay       string `json:"max_delay"` // how far ahead a due time may lie
+	MaxDelayMs     int64  `json:"max_delay_ms"`
 	BodyBytes      int    `json:"body_bytes"`
 	RequestBytes   int    `json:"request_bytes"` // of an envelope or a batch
 	PropertyBytes  int    `json:"property_bytes"`
@@ -207,11 +192,7 @@ type Limits struct {
 	TagBytes       int    `json:"tag_bytes"`
 	MessagesPull   int    `json:"messages_pull"`
 	MessagesBatch  int    `json:"messages_batch"`
+	TimersPage     int    `json:"timers_page"`
 	WaitMs         int64  `json:"wait_ms"`
 	TopicNameBytes int    `json:"topic_name_bytes"`
-}
-
-// instant is a time as answers show it.
-func instant(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
