@@ -87,25 +87,19 @@ func (e *Engine) openTable(lane int, kind uint8, entries int, known timer.State)
 }
 
 func (e *Engine) openRing(lane int, kind uint8, at caches) (*timer.Ring, error) {
-	p := timerwheel.Params{Slots: e.opts.SecondsSlots, WidthMs: secondMs}
 	entries := e.opts.SecondsEntries
 	if kind == timerlog.RingHours {
-		p.Slots, p.WidthMs, entries = hourSlots, hourMs, e.opts.HoursEntries
+		entries = e.opts.HoursEntries
 	}
 	var known timer.State
-	var ring ringAt
+	ring := ringAt{slots: e.opts.SecondsSlots}
 	if at.rings != nil {
-		known = at.lanes[lane]
-		ring = at.rings[len(e.rings)]
-		p.Slots = ring.slots
+		known, ring = at.lanes[lane], at.rings[len(e.rings)]
+	} else if kind == timerlog.RingHours {
+		ring.slots = hourSlots
 	}
-	p.Ident = e.meta.StoreID ^ uint64(lane)<<8 ^ uint64(kind)
-	name := path.Join(e.path(wheelDir), strconv.Itoa(lane), families[kind])
-	w, err := timerwheel.Open(e.fs, name, p)
+	w, err := e.openWheel(lane, kind, ring)
 	if err != nil {
-		return nil, err
-	}
-	if err := w.Load(ring.table, ring.redo); err != nil {
 		return nil, err
 	}
 	e.rings = append(e.rings, ringFiles{lane, w})
@@ -114,6 +108,19 @@ func (e *Engine) openRing(lane int, kind uint8, at caches) (*timer.Ring, error) 
 		return nil, err
 	}
 	return &timer.Ring{Table: t, Wheel: w}, nil
+}
+
+// openWheel opens the TimerWheel of a ring as it is known.
+func (e *Engine) openWheel(lane int, kind uint8, at ringAt) (*timerwheel.Wheel, error) {
+	p := timerwheel.Params{Slots: at.slots, WidthMs: secondMs, Ident: e.meta.StoreID ^ uint64(lane)<<8 ^ uint64(kind)}
+	if kind == timerlog.RingHours {
+		p.WidthMs = hourMs
+	}
+	w, err := timerwheel.Open(e.fs, path.Join(e.path(wheelDir), strconv.Itoa(lane), families[kind]), p)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.Load(at.table, at.redo)
 }
 
 // freezeRings takes the rings' changed pages for a checkpoint.
