@@ -31,15 +31,15 @@ type TimerTable struct {
 	MaxDelay       Duration `toml:"max_delay" default:"7d" min:"1ms" max:"100y" unit:"duration" doc:"How far ahead a message may be due; beyond it is refused."`
 	Levels         string   `toml:"levels" default:"1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h" unit:"delay levels" doc:"The table of delay levels: the nth word is level n, with one of the units ms s m h d, up to 64 of them. A message that waits keeps its time when the table changes."`
 	Near           Duration `toml:"near" default:"0" min:"0" max:"7d" unit:"duration" doc:"How far ahead a message may be due to go to the ring of seconds; what is due before the end of the next full hour goes there anyway. \"7d\" gives one TimerWheel with a slot for each second of a week."`
-	Lanes          int      `toml:"lanes" default:"1" min:"1" max:"63" unit:"lanes" doc:"Over how many lanes topics are spread for messages with a time of their own: a burst in one lane delays no topic of another. It is fixed when the store is made."`
+	Lanes          int      `toml:"lanes" default:"1" min:"1" max:"63" unit:"lanes" doc:"Over how many lanes topics are spread for messages with a time of their own: a burst in one lane delays no topic of another. An existing store keeps the number it was made with."`
 	FireChunk      int      `toml:"fire_chunk" default:"1024" min:"1" max:"1024" unit:"messages" doc:"How many due messages are delivered at once, before other requests get their turn."`
 	SecondsEntries int      `toml:"seconds_entries" default:"auto" auto:"524,288 divided by lanes" min:"1" max:"16777216" unit:"entries of 56 bytes" doc:"Capacity of a lane's memtable for the ring of seconds."`
 	HoursEntries   int      `toml:"hours_entries" default:"auto" auto:"262,144 divided by lanes" min:"1" max:"16777216" unit:"entries of 56 bytes" doc:"Capacity of a lane's memtable for the ring of hours."`
 	LooseEntries   int      `toml:"loose_entries" default:"auto" auto:"65,536 divided by lanes" min:"1" max:"16777216" unit:"entries of 56 bytes" doc:"Capacity of a lane's memtable for what fits no ring."`
-	SecondsSlots   int      `toml:"seconds_slots" default:"auto" auto:"1,209,600, two weeks; 16,384 where the file system can't reserve space or segment_size is set, unless near is above 1h" min:"2" max:"16777216" unit:"slots of 32 bytes" doc:"Size of the ring of seconds. It is fixed when the store is made."`
+	SecondsSlots   int      `toml:"seconds_slots" default:"auto" auto:"1,209,600, two weeks; 16,384 where the file system can't reserve space or segment_size is set, unless near is above 1h" min:"2" max:"16777216" unit:"slots of 32 bytes" doc:"Size of the ring of seconds; a ring that is there keeps its own."`
 	LooseRuns      int      `toml:"loose_runs" default:"64" min:"1" max:"1024" unit:"runs" doc:"How many loose runs there may be before they are compacted into one."`
-	BitsCache      Size     `toml:"bits_cache" default:"auto" auto:"8MiB" min:"64KiB" max:"1GiB" unit:"size" doc:"Cache of the state bits, which say what became of a message that waited."`
-	EntriesPerFile int      `toml:"entries_per_file" default:"65536" min:"1" max:"16777216" unit:"entries" doc:"Length of the files of a level's queue. It is fixed when the store is made."`
+	BitsCache      Size     `toml:"bits_cache" default:"auto" auto:"8MiB" min:"64KiB" max:"64GiB" unit:"size" doc:"Cache of the state bits, which say what became of a message that waited."`
+	EntriesPerFile int      `toml:"entries_per_file" default:"65536" min:"1" max:"16777216" unit:"entries" doc:"Length of the files of a level's queue."`
 }
 
 // LogTable is [log].
@@ -49,10 +49,10 @@ type LogTable struct {
 	SealAfter       Duration `toml:"seal_after" default:"1d" min:"1ms" max:"100y" unit:"duration" doc:"A segment that is not empty is closed after this running time, full or not."`
 	SegmentSize     Size     `toml:"segment_size" default:"auto" auto:"128MiB; 4MiB where the file system can't reserve space" min:"4KiB" max:"4GiB" unit:"size" doc:"At which size a segment of the CommitLog is closed."`
 	CheckpointEvery Size     `toml:"checkpoint_every" default:"64MiB" min:"4KiB" max:"1TiB" unit:"size" doc:"How much log lies between two checkpoints. It bounds what a restart reads."`
-	HighWater       Size     `toml:"high_water" default:"0" min:"0" max:"1048576TiB" unit:"size" doc:"At which size of the log on disk new messages are refused; delivering, cancelling and deleting go on. 0: when the disk is full."`
-	Reserve         int      `toml:"reserve" default:"3" min:"0" max:"64" unit:"segments" doc:"How many spare segments are kept for a full disk, where the file system can reserve space. 0: none."`
-	Tail            Size     `toml:"tail" default:"auto" auto:"32MiB" min:"4KiB" max:"1GiB" unit:"size" doc:"How much of the log's end is kept in memory for readers."`
-	UnitsPerFile    int      `toml:"units_per_file" default:"262144" min:"1" max:"16777216" unit:"units of 32 bytes" doc:"Length of the files of a ConsumeQueue. It is fixed when the store is made."`
+	HighWater       Size     `toml:"high_water" default:"0" min:"0" unit:"size" doc:"At which size of the log on disk new messages are refused; delivering, cancelling and deleting go on. 0: when the disk is full."`
+	Reserve         int      `toml:"reserve" default:"3" min:"0" max:"1024" unit:"segments" doc:"How many spare segments are kept for a full disk, where the file system can reserve space. 0: none."`
+	Tail            Size     `toml:"tail" default:"auto" auto:"32MiB" min:"4KiB" max:"64GiB" unit:"size" doc:"How much of the log's end is kept in memory for readers."`
+	UnitsPerFile    int      `toml:"units_per_file" default:"262144" min:"1" max:"16777216" unit:"units of 32 bytes" doc:"Length of the files of a ConsumeQueue."`
 }
 
 // ListenTable is [listen].
@@ -62,8 +62,8 @@ type ListenTable struct {
 
 // LimitsTable is [limits].
 type LimitsTable struct {
-	Queued   Size `toml:"queued" default:"32MiB" min:"1B" max:"1GiB" unit:"size" doc:"Messages that wait for the writer."`
-	Unsynced Size `toml:"unsynced" default:"16MiB" min:"1B" max:"1GiB" unit:"size" doc:"Log that is written and not yet durable."`
+	Queued   Size `toml:"queued" default:"32MiB" min:"1B" max:"64GiB" unit:"size" doc:"Messages that wait for the writer."`
+	Unsynced Size `toml:"unsynced" default:"16MiB" min:"1B" max:"64GiB" unit:"size" doc:"Log that is written and not yet durable."`
 }
 
 // BrokerTable is [broker].
@@ -75,7 +75,7 @@ type BrokerTable struct {
 
 // TopicTable is one [[topic]].
 type TopicTable struct {
-	Name   string `toml:"name" required:"true" unit:"name" doc:"1 to 127 of A-Z a-z 0-9 _ % -."`
+	Name   string `toml:"name" required:"true" unit:"name" live:"true" doc:"The name: 1 to 127 of A-Z a-z 0-9 _ % -."`
 	Queues int    `toml:"queues" default:"auto" auto:"as queues of [broker]" min:"1" max:"65536" unit:"queues" live:"true" doc:"Queues of the topic. A topic that has another number gets this one."`
 }
 

@@ -17,11 +17,12 @@
 //
 //	toml     the name
 //	default  the value without a configuration
-//	auto     that the word "auto" is a value, stored as zero, and what it comes to; Default is then "auto"
-//	unit     what the value is: bytes, duration, path, …
+//	auto     what the value "auto", which is zero in the struct, comes to; without it "auto" is no value
+//	unit     what the value is: size, duration, path, address, …; it decides what is checked
 //	doc      what it does, in sentences
-//	min, max the range, in the form of the value
+//	min, max the range, in the form of the value; no max: any
 //	oneof    the allowed words
+//	required "true" when a repeated table must have it
 //	live     "true" when it can change while a server runs
 //
 // Reference and Template are made from them, and so is what Load accepts.

@@ -87,6 +87,7 @@ func (s *scanner) header() string {
 	path := ""
 	for i, name := range names {
 		path = child(path, name)
+		s.note(path, line)
 		switch n, seen := s.lists[path]; {
 		case list && i == len(names)-1:
 			s.lists[path]++

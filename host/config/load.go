@@ -96,6 +96,7 @@ type loader struct {
 	cfg      *Config
 	root     reflect.Value  // of cfg
 	lines    map[string]int // by path
+	partial  bool           // lines were left out, see parse
 	problems []Problem
 }
 
@@ -229,13 +230,23 @@ func (l *loader) flags() {
 
 // file reads the document into the configuration.
 func (l *loader) file(doc string) {
-	clean, tree := l.parse(strings.TrimPrefix(doc, "\ufeff"))
+	clean, tree := l.parse(withoutMark(doc))
 	if tree == nil {
 		return
 	}
 	l.lines = lines(clean)
 	l.walk(schema(), l.root, tree, "")
 	l.checkTopics()
+}
+
+// withoutMark cuts off the byte order marks that the decoder does not mind.
+func withoutMark(doc string) string {
+	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
+		if rest, ok := strings.CutPrefix(doc, mark); ok {
+			return rest
+		}
+	}
+	return doc
 }
 
 // absolute makes a path of the file independent of the working directory.

@@ -14,19 +14,20 @@ type Problem struct {
 	Text   string `json:"problem"`
 }
 
+// Where is the place of the problem: "tidewheel.toml:3", or the name of a variable or a flag.
+func (p Problem) Where() string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s:%d", p.Source, p.Line)
+	}
+	return p.Source
+}
+
 // String is the problem in one line, as "tidewheel.toml:3: timer.max_dely: unknown key".
 func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.Source)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d", p.Line)
+	if p.Key == "" {
+		return p.Where() + ": " + p.Text
 	}
-	b.WriteString(": ")
-	if p.Key != "" && p.Key != p.Source {
-		b.WriteString(p.Key + ": ")
-	}
-	b.WriteString(p.Text)
-	return b.String()
+	return p.Where() + ": " + p.Key + ": " + p.Text
 }
 
 // Report is the error of a configuration that can't be used. It has every problem: first the file's by line, then those

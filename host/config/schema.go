@@ -88,19 +88,12 @@ func newKey(table, word string, field int, kind kind, tag reflect.StructTag) *ke
 		min: tag.Get("min"), max: tag.Get("max"), words: strings.Fields(tag.Get("oneof")),
 		live: tag.Get("live") == "true", required: tag.Get("required") == "true",
 	}
-	if k.ranged() {
-		for _, text := range []string{k.min, k.max} {
-			if _, err := k.number(text); err != nil {
-				panic(fmt.Sprintf("config: range of %s: %v", k.name(), err))
-			}
+	for _, text := range []string{k.min, k.max} {
+		if _, err := k.number(text); text != "" && err != nil {
+			panic(fmt.Sprintf("config: range of %s: %v", k.name(), err))
 		}
 	}
 	return k
-}
-
-// ranged kinds have a range, always.
-func (k *key) ranged() bool {
-	return k.kind == kindNumber || k.kind == kindSize || k.kind == kindDuration
 }
 
 // name is the key as users know it: "timer.max_delay".
@@ -231,7 +224,7 @@ func (k *key) number(text string) (int64, error) {
 func (k *key) inRange(n int64) error {
 	least, _ := k.number(k.min) // newKey has read both
 	most, _ := k.number(k.max)
-	if n < least || n > most {
+	if n < least || k.max != "" && n > most {
 		return fmt.Errorf("allowed is %s", k.allowed())
 	}
 	return nil
@@ -245,6 +238,8 @@ func (k *key) allowed() string {
 		s = strings.Join(k.words, ", ")
 	case k.kind == kindBool:
 		s = "true, false"
+	case k.min != "" && k.max == "":
+		s = k.min + " or more"
 	case k.min != "":
 		s = k.min + " to " + k.max
 	}

@@ -11,43 +11,60 @@ import (
 // mostErrors bounds how often a file is parsed again.
 const mostErrors = 20
 
-// parse reads a document. The decoder stops at the first error; so a line "key = value" that it does not take is noted
-// as a problem and left out, and the rest is tried again; clean is the document without it. If the error is elsewhere,
-// as in the name of a table, what follows can't be understood any more: then tree is nil.
+// parse reads a document. The decoder stops at the first error; so what it does not take is noted as a problem and left
+// out, and the rest is tried again: a line that is "key = value", and with a bad [table] all that belongs to it. What
+// else can be wrong, as a string without an end, leaves nothing to go on with: then tree is nil. Clean is the document
+// without what was left out, each line where it was.
 func (l *loader) parse(doc string) (clean string, tree map[string]any) {
-	rows := strings.SplitAfter(doc, "\n")
 	for range mostErrors {
 		tree, err := decode(doc)
 		if err == nil {
 			return doc, tree
 		}
-		var syntax toml.ParseError
-		if !errors.As(err, &syntax) {
-			l.problems = append(l.problems, Problem{Source: l.src.File, Text: err.Error()})
-			return "", nil
+		l.partial = true
+		problem := Problem{Source: l.src.File, Text: err.Error()}
+		rows := strings.SplitAfter(doc, "\n")
+		first, end := 0, 0 // what is left out
+		if syntax := (toml.ParseError{}); errors.As(err, &syntax) {
+			problem.Line, problem.Text = lineOf(doc, syntax), syntax.Message
+			first = problem.Line - 1
+			end = extent(rows, first)
+			problem.Text += hint(rows[first])
 		}
-		line := lineOf(doc, syntax)
-		row := rows[line-1]
-		problem := Problem{Source: l.src.File, Line: line, Text: syntax.Message + hint(row)}
-		_, _, alone := plainPair(row)
-		if !alone {
+		switch {
+		case first == end:
 			problem.Text += "; the rest of the file is not checked"
+		case isHeader(rows[first]):
+			problem.Text += "; what belongs to this table is not checked"
 		}
 		l.problems = append(l.problems, problem)
-		if !alone {
+		if first == end {
 			return "", nil
 		}
-		// As long as before, so that positions stay.
-		rows[line-1] = strings.Map(func(r rune) rune {
-			if r == '\n' || r == '\r' {
-				return r
-			}
-			return ' '
-		}, row)
+		for i := first; i < end; i++ {
+			rows[i] = strings.Repeat("\n", strings.Count(rows[i], "\n"))
+		}
 		doc = strings.Join(rows, "")
 	}
 	return "", nil
 }
+
+// extent is where what begins on a line ends, or that line if it is not clear.
+func extent(rows []string, first int) (end int) {
+	if _, _, ok := plainPair(rows[first]); ok {
+		return first + 1
+	}
+	if !isHeader(rows[first]) {
+		return first
+	}
+	end = first + 1
+	for end < len(rows) && !isHeader(rows[end]) {
+		end++
+	}
+	return end
+}
+
+func isHeader(row string) bool { return strings.HasPrefix(strings.TrimSpace(row), "[") }
 
 // decode turns what the decoder thinks impossible into an error, too.
 func decode(doc string) (tree map[string]any, err error) {

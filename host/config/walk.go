@@ -105,34 +105,37 @@ func (k *key) what() string {
 
 // list reads [[name]].
 func (l *loader) list(t *table, in reflect.Value, value any, path string) {
-	var items []map[string]any
+	var items []any
 	switch v := value.(type) {
 	case []map[string]any:
-		items = v
-	case []any:
-		for i, e := range v {
-			content, ok := e.(map[string]any)
-			if !ok {
-				l.bad(item(path, i), "it must be a table")
-			}
+		for _, content := range v {
 			items = append(items, content)
 		}
+	case []any: // name = [{…}, {…}]
+		items = v
 	default:
 		l.bad(path, fmt.Sprintf("there may be several of it: write [[%s]]", t.name))
 	}
 	for i, content := range items {
 		e := reflect.New(t.typ).Elem()
 		t.defaults(e)
-		at := item(path, i)
-		if content != nil {
-			l.walk(t, e, content, at)
-		}
-		for _, k := range t.keys {
-			if _, ok := content[k.word]; k.required && content != nil && !ok {
-				l.bad(at, fmt.Sprintf("%s is missing", k.word))
-			}
+		if content, ok := content.(map[string]any); ok {
+			l.item(t, e, content, item(path, i))
+		} else {
+			l.bad(item(path, i), "it must be a table")
 		}
 		in.Set(reflect.Append(in, e))
+	}
+}
+
+// item reads one of [[name]].
+func (l *loader) item(t *table, in reflect.Value, content map[string]any, at string) {
+	l.walk(t, in, content, at)
+	for _, k := range t.keys {
+		// Where lines were left out, it may have stood on one of them.
+		if _, ok := content[k.word]; k.required && !ok && !l.partial {
+			l.bad(at, k.word+" is missing")
+		}
 	}
 }
 

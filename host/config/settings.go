@@ -1,0 +1,100 @@
+package config
+
+import "reflect"
+
+// OriginDefault is the origin of a value that nobody gave.
+const OriginDefault = "default"
+
+// Setting is one key with its value.
+type Setting struct {
+	Key      string `json:"key"`                // "timer.max_delay"; of a topic "topic.orders.queues"
+	Value    string `json:"value"`              // as a variable would have it; of a secret whether it is set
+	Origin   string `json:"origin"`             // OriginDefault, "file:line", or the name of a variable or flag
+	Default  string `json:"default,omitempty"`  // as Value
+	Variable string `json:"variable,omitempty"` // that sets it; empty: none does
+	Live     bool   `json:"live"`               // can change while a server runs
+
+	raw string // the value, also of a secret
+}
+
+// Settings lists every key in the order of the reference, then the topics. The list is the caller's.
+func (c *Config) Settings() []Setting {
+	var list []Setting
+	root := reflect.ValueOf(c).Elem()
+	schema().each(root, func(k *key, in reflect.Value) {
+		list = append(list, k.setting(in, k.name(), c.origins[k.name()]))
+		list[len(list)-1].Variable = k.variable()
+	})
+	for _, t := range schema().tables {
+		if t.list {
+			list = append(list, c.listed(t, root.Field(t.field))...)
+		}
+	}
+	return list
+}
+
+// listed are the keys of tables that repeat. They are named by the first key, which is the name.
+func (c *Config) listed(t *table, tables reflect.Value) []Setting {
+	var list []Setting
+	for i := range tables.Len() {
+		in := tables.Index(i)
+		name := t.name + "." + t.keys[0].text(in)
+		for _, k := range t.keys[1:] {
+			origin := c.origins[child(item(t.name, i), k.word)]
+			if origin == "" {
+				origin = c.origins[child(item(t.name, i), t.keys[0].word)]
+			}
+			list = append(list, k.setting(in, child(name, k.word), origin))
+		}
+	}
+	return list
+}
+
+func (k *key) setting(in reflect.Value, name, origin string) Setting {
+	s := Setting{Key: name, Value: k.text(in), Origin: origin, Default: k.def, Live: k.live}
+	s.raw = s.Value
+	if secret, ok := in.Field(k.field).Interface().(Secret); ok {
+		s.raw = secret.Reveal()
+	}
+	if origin == "" {
+		s.Origin = OriginDefault
+	}
+	return s
+}
+
+// Changed compares a running configuration with the next one, as after SIGHUP: live are the keys that the caller can put
+// into force while the server runs, restart those for which it has to start again. Both are in the order of Settings. A
+// topic that is new is live; one that is gone is in neither, since nothing happens to it.
+func (c *Config) Changed(next *Config) (live, restart []string) {
+	before := map[string]string{}
+	for _, s := range c.Settings() {
+		before[s.Key] = s.raw
+	}
+	for _, s := range next.Settings() {
+		old, known := before[s.Key]
+		switch {
+		case known && old == s.raw:
+		case s.Live:
+			live = append(live, s.Key)
+		default:
+			restart = append(restart, s.Key)
+		}
+	}
+	return live, restart
+}
+
+// ChangedTopics are the topics of next that are new or have another number of queues: the ones to define when
+// Changed says that something is live.
+func (c *Config) ChangedTopics(next *Config) []TopicTable {
+	before := map[string]int{}
+	for _, t := range c.Topics {
+		before[t.Name] = t.Queues
+	}
+	var list []TopicTable
+	for _, t := range next.Topics {
+		if before[t.Name] != t.Queues {
+			list = append(list, t)
+		}
+	}
+	return list
+}
