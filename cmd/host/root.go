@@ -90,7 +90,7 @@ exactly once in their topic, also after a crash.
 		},
 	}
 	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: table, json, ndjson")
-	cmd.AddCommand(a.demo(), a.serve(), a.put(), a.consume(), a.cancel(), a.data(), a.version())
+	cmd.AddCommand(a.demo(), a.serve(), a.put(), a.consume(), a.cancel(), a.data(), a.config(), a.version())
 	return cmd
 }
 
