@@ -630,6 +630,7 @@ func withLevels(o engine.Options) engine.Options {
 	small := enginetest.SmallOptions()
 	small.Levels, small.Retention, small.RollAfter, small.SealAfter = o.Levels, o.Retention, o.RollAfter, o.SealAfter
 	small.Queues, small.MaxDelay = max(o.Queues, 1), o.MaxDelay
+	small.SecondsEntries, small.HoursEntries, small.SecondsSlots = o.SecondsEntries, o.HoursEntries, o.SecondsSlots
 	return small
 }
 
