@@ -19,7 +19,8 @@ import (
 type putFlags struct {
 	level, queue   int
 	key, tag       string
-	in, at         string
+	when           timeFlags
+	timed          httpapi.Time // of when
 	properties     []string
 	lines          bool
 	levelSet, pins bool
@@ -33,14 +34,23 @@ func (a *app) put() *cobra.Command {
 		Long: `Store a message; a body of - is read from standard input. It is durable when the command returns.
 
 With --ndjson each line of the input is a message of its own, in JSON:
-  {"body":"...","delay_level":3,"key":"order-42","tag":"unpaid","properties":{"a":"b"}}
-The topic of a line counts if it has one. Each line gets its result, and the exit code is 1 if one was refused.`,
-		Example: `  tidewheel put orders '{"id":42}' --level 3 --key order-42 --tag unpaid
+  {"body":"...","delay":"30m","key":"order-42","tag":"unpaid","properties":{"a":"b"}}
+with one of delay, deliver_at, deliver_at_ms, delay_level, or none. The topic of a line counts if it has one. Each
+line gets its result, and the exit code is 1 if one was refused.
+
+` + timeHelp,
+		Example: `  tidewheel put orders '{"id":42}' --in 30m --key order-42 --tag unpaid
+  tidewheel put orders '{"id":42}' --at "tomorrow 09:00" --tz Europe/Berlin
+  tidewheel put orders '{"id":42}' --level 3
   tidewheel put orders - --property source=shop < body.bin
   tidewheel put orders - --ndjson -o ndjson < many.ndjson`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.levelSet, f.pins = cmd.Flags().Changed("level"), cmd.Flags().Changed("queue")
+			var err error
+			if f.timed, err = f.when.time(); err != nil {
+				return err
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -60,8 +70,7 @@ The topic of a line counts if it has one. Each line gets its result, and the exi
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.level, "level", 0, "delay level: 1 is the first (1s by default), 18 the last (2h); 0 is none")
-	flags.StringVar(&f.in, "in", "", "any delay, as 30m: comes with a later version")
-	flags.StringVar(&f.at, "at", "", "any time: comes with a later version")
+	f.when.add(cmd, "visible")
 	flags.StringVar(&f.key, "key", "", "what the message is about, at most 127 bytes")
 	flags.StringVar(&f.tag, "tag", "", "what consumers filter by, at most 127 bytes")
 	flags.IntVar(&f.queue, "queue", 0, "the topic's queue; the server chooses if not given")
@@ -80,8 +89,12 @@ func (f *putFlags) header() http.Header {
 	}
 	set(httpapi.HeaderKey, f.key)
 	set(httpapi.HeaderTag, f.tag)
-	set(httpapi.HeaderDelay, f.in)
-	set(httpapi.HeaderDeliver, f.at)
+	if f.timed.Delay != nil {
+		h.Set(httpapi.HeaderDelay, *f.timed.Delay)
+	}
+	if f.timed.DeliverAtMs != nil {
+		h.Set(httpapi.HeaderMs, strconv.FormatInt(*f.timed.DeliverAtMs, 10))
+	}
 	if f.levelSet {
 		h.Set(httpapi.HeaderLevel, strconv.Itoa(f.level))
 	}
@@ -101,11 +114,15 @@ func (a *app) putOne(cmd *cobra.Command, c *client.Client, topic string, body []
 	}
 	return a.one(s, func(w io.Writer) {
 		if s.State == httpapi.StateScheduled {
-			fmt.Fprintf(w, "scheduled\tdue %s, in %s%s\n", s.Due, s.DueIn, clamped(s.Clamped, s.DelayLevel))
+			fmt.Fprintf(w, "scheduled\tdue %s, in %s%s\n", f.when.due(s.DueMs), s.DueIn, clamped(s.Clamped, s.DelayLevel))
 			fmt.Fprintf(w, "handle\t%s\n", s.Handle)
 			return
 		}
-		fmt.Fprintf(w, "visible\tin %s, queue %d, offset %d\n", s.Topic, s.Queue, *s.Offset)
+		past := ""
+		if s.Past {
+			past = " (the time has passed)"
+		}
+		fmt.Fprintf(w, "visible\tin %s, queue %d, offset %d%s\n", s.Topic, s.Queue, *s.Offset, past)
 	})
 }
 
@@ -123,7 +140,7 @@ const batchBytes = 1 << 20
 // putLines sends NDJSON in batches of lines.
 func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, lines []byte, f putFlags) error {
 	if len(f.header()) > 0 {
-		return fmt.Errorf("%w: with --ndjson each line says its own level, key, tag, queue and properties", errUsage)
+		return fmt.Errorf("%w: with --ndjson each line says its own time, key, tag, queue and properties", errUsage)
 	}
 	out := a.list("LINE\tSTATE\tDUE\tHANDLE")
 	refused, first := 0, 1

@@ -80,8 +80,10 @@ exactly once in their topic, also after a crash.
 
   tidewheel demo                                  see it work, with kill -9
   tidewheel serve --data ./data                   run a server
-  tidewheel put orders '{"id":42}' --level 3      visible in 10 s
-  tidewheel consume orders --group billing --ack  read as they come`,
+  tidewheel put orders '{"id":42}' --in 30m       visible in half an hour
+  tidewheel consume orders --group billing --ack  read as they come
+  tidewheel ls --topic orders --to +1h            what waits, and its handles
+  tidewheel move HANDLE --by +2h                  or cancel HANDLE, fire HANDLE`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -90,7 +92,11 @@ exactly once in their topic, also after a crash.
 		},
 	}
 	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: table, json, ndjson")
-	cmd.AddCommand(a.demo(), a.serve(), a.put(), a.consume(), a.cancel(), a.data(), a.config(), a.version())
+	cmd.AddCommand(
+		a.demo(), a.serve(), a.put(), a.consume(),
+		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(),
+		a.data(), a.config(), a.version(),
+	)
 	return cmd
 }
 

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/tidewheel/tidewheel/engine"
+)
+
+// kinds are what dump can print.
+const kinds = "commitlog, consumequeue, schedule, timerlog, statebits, checkpoint, mark, meta"
+
+func (a *app) dataDump() *cobra.Command {
+	var kind string
+	cmd := &cobra.Command{
+		Use:     "dump DIR",
+		Short:   "Print what the files hold, in words",
+		Long:    "Print what the files of one kind hold, in words or as JSON, one line a record. The kinds are:\n" + kinds + ".",
+		Example: "  tidewheel data dump ./data --kind commitlog\n  tidewheel data dump ./data --kind timerlog -o ndjson",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			env, err := a.dataEnv(args[0])
+			if err != nil {
+				return err
+			}
+			return explain(args[0], engine.Dump(env, ".", kind, a.stdout, a.format != formatTable))
+		},
+	}
+	cmd.Flags().StringVar(&kind, "kind", "commitlog", "what to print: "+kinds)
+	return cmd
+}
