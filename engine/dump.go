@@ -15,29 +15,34 @@ import (
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 )
 
-// dumps prints each kind of file, in the order of DumpKinds.
-var dumps = []struct {
+// dumpKind prints one kind of file.
+type dumpKind struct {
 	kind  string
 	print func(d *dumper)
-}{
-	{"commitlog", (*dumper).commitlog},
-	{"consumequeue", (*dumper).consumequeue},
-	{"schedule", (*dumper).schedule},
-	{"timerlog", (*dumper).timerlog},
-	{"timerwheel", (*dumper).timerwheel},
-	{"statebits", (*dumper).statebits},
-	{"checkpoint", (*dumper).checkpoint},
-	{"mark", (*dumper).mark},
-	{"meta", (*dumper).metaFile},
 }
 
-// DumpKinds are the kinds of files that Dump prints. It is not to be changed.
-var DumpKinds = func() (kinds []string) {
-	for _, d := range dumps {
+// dumpKinds is a function, and no variable, so that a program that dumps nothing, a guest say, does not carry it.
+func dumpKinds() []dumpKind {
+	return []dumpKind{
+		{"commitlog", (*dumper).commitlog},
+		{"consumequeue", (*dumper).consumequeue},
+		{"schedule", (*dumper).schedule},
+		{"timerlog", (*dumper).timerlog},
+		{"timerwheel", (*dumper).timerwheel},
+		{"statebits", (*dumper).statebits},
+		{"checkpoint", (*dumper).checkpoint},
+		{"mark", (*dumper).mark},
+		{"meta", (*dumper).metaFile},
+	}
+}
+
+// DumpKinds lists the kinds of files that Dump prints.
+func DumpKinds() (kinds []string) {
+	for _, d := range dumpKinds() {
 		kinds = append(kinds, d.kind)
 	}
 	return kinds
-}()
+}
 
 // Dump prints what the files of one kind hold, of a data directory that nobody has open, and changes nothing. It prints one
 // line an item: for people, with the values in columns; or as JSON, one object a line, in which every 64-bit number is a
@@ -49,12 +54,12 @@ var DumpKinds = func() (kinds []string) {
 // faults: damage is of kind ErrCorrupt and names file and byte. The kinds consumequeue, schedule and statebits show what a
 // restart would have, and so fold the end of the log; timerlog and timerwheel show what the checkpoint refers to.
 func Dump(env Env, dir string, kind string, w io.Writer, asJSON bool) error {
-	for _, c := range dumps {
+	for _, c := range dumpKinds() {
 		if c.kind == kind {
 			return dump(env, dir, c.print, w, asJSON)
 		}
 	}
-	return fmt.Errorf("engine: dump: unknown kind %q, allowed are %s", kind, strings.Join(DumpKinds, ", "))
+	return fmt.Errorf("engine: dump: unknown kind %q, allowed are %s", kind, strings.Join(DumpKinds(), ", "))
 }
 
 func dump(env Env, dir string, print func(d *dumper), w io.Writer, asJSON bool) error {

@@ -119,7 +119,7 @@ func checkGolden(t *testing.T, name, got string) {
 
 func TestDump(t *testing.T) {
 	disk := dumpStore(t)
-	for _, kind := range engine.DumpKinds {
+	for _, kind := range engine.DumpKinds() {
 		text, err := dumpText(t, disk, kind, false)
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
@@ -131,7 +131,7 @@ func TestDump(t *testing.T) {
 // Every line of JSON is an object with the same values; numbers that JSON may not hold are strings.
 func TestDumpJSON(t *testing.T) {
 	disk := dumpStore(t)
-	for _, kind := range engine.DumpKinds {
+	for _, kind := range engine.DumpKinds() {
 		text, err := dumpText(t, disk, kind, false)
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestDumpChangesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	for _, kind := range engine.DumpKinds {
+	for _, kind := range engine.DumpKinds() {
 		if _, err := dumpText(t, disk, kind, false); err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +346,7 @@ func TestDumpAnyDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, kind := range engine.DumpKinds {
+		for _, kind := range engine.DumpKinds() {
 			if _, err := dumpText(t, disk, kind, r.IntN(2) == 0); err != nil && !errors.Is(err, engine.ErrCorrupt) {
 				t.Errorf("%s with damage in %s: %v", kind, name, err)
 			}
@@ -356,7 +356,7 @@ func TestDumpAnyDamage(t *testing.T) {
 
 func TestDumpRefuses(t *testing.T) {
 	disk := dumpStore(t)
-	if _, err := dumpText(t, disk, "wheel", false); err == nil || !strings.Contains(err.Error(), strings.Join(engine.DumpKinds, ", ")) {
+	if _, err := dumpText(t, disk, "wheel", false); err == nil || !strings.Contains(err.Error(), strings.Join(engine.DumpKinds(), ", ")) {
 		t.Errorf("unknown kind: %v", err)
 	}
 	if err := engine.Dump(engine.Env{}, ".", "meta", nil, false); err == nil {
@@ -370,7 +370,7 @@ func TestDumpRefuses(t *testing.T) {
 		t.Errorf("foreign directory: %v", err)
 	}
 	full := errors.New("the pipe is closed")
-	for _, kind := range engine.DumpKinds {
+	for _, kind := range engine.DumpKinds() {
 		if err := engine.Dump(dumpEnv(disk), ".", kind, brokenWriter{full}, true); !errors.Is(err, full) {
 			t.Errorf("%s to a broken writer: %v", kind, err)
 		}

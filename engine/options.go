@@ -187,7 +187,7 @@ func (o Options) validate() error {
 	}
 	check(o.SecondsSlots >= 2 && o.SecondsSlots <= 1<<24, "SecondsSlots", o.SecondsSlots, "2 to 2^24")
 	check(o.LooseRuns >= 1 && o.LooseRuns <= 1024, "LooseRuns", o.LooseRuns, "1 to 1024")
-	check(o.TailBytes >= 4096 && o.TailBytes <= 1<<40, "TailBytes", o.TailBytes, "4096 to 1 TiB")
+	check(o.TailBytes >= 4096 && int64(o.TailBytes) <= 1<<40, "TailBytes", o.TailBytes, "4096 to 1 TiB")
 	check(o.BitsBytes >= 0, "BitsBytes", o.BitsBytes, "0 or more")
 	check(o.Queues >= 1 && o.Queues <= maxQueues, "Queues", o.Queues, fmt.Sprintf("1 to %d", maxQueues))
 	check(o.UnitsPerFile >= 1 && o.UnitsPerFile <= maxCells, "UnitsPerFile", o.UnitsPerFile, "1 to 2^31-1")
