@@ -30,11 +30,11 @@ func (a *app) demo() *cobra.Command {
 	var kills int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See it work: delayed events, cancels, kill -9, and an account",
-		Long: `Some thousands of orders and reminders go into a server of their own, on real files with fsync, with delays of
-1 s, 5 s and 10 s; some are cancelled while they wait. In the middle of it the server is killed with SIGKILL and
+		Short: "See it work: delayed events, cancels, moves, kill -9, and an account",
+		Long: `Some thousands of orders and reminders go into a server of their own, on real files with fsync, with levels of
+1 s, 5 s and 10 s and times of their own; some are cancelled while they wait, some moved. In the middle of it the server is killed with SIGKILL and
 started again. In the end every event is accounted for, and the exit code is 1 unless none was lost, none was
-delivered twice and none early. It takes about half a minute; the files go to a temporary directory.`,
+delivered twice, none early, and what was moved came at its new time. It takes about half a minute; the files go to a temporary directory.`,
 		Example: "  tidewheel demo\n  tidewheel demo --kills 3 -o json\n  tidewheel demo --keep ./demo-data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,7 +82,7 @@ func (a *app) runDemo(ctx context.Context, events []demo.Event, dir string, kill
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%d events with delays of 1 s, 5 s and 10 s, fsync on, %d× kill -9; files in %s\n",
+	fmt.Fprintf(a.stderr, "%d events with levels of 1 s, 5 s and 10 s and times of their own, fsync on, %d× kill -9; files in %s\n",
 		len(events), kills, dir)
 	progress, done := a.progress()
 	report, err := demo.Run(ctx, demo.Config{
@@ -138,15 +138,15 @@ func (a *app) progress() (show func(demo.Progress), done func()) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return nil, func() {}
 	}
-	const width = 78
+	const width = 100
 	show = func(p demo.Progress) {
 		state := ""
 		if p.Down {
 			state = "  killed, starting again"
 		}
 		waiting := p.Put - p.Cancelled - p.Delivered
-		line := fmt.Sprintf("%5.1f s  put %d of %d  waiting %d  cancelled %d  delivered %d%s",
-			p.Elapsed.Seconds(), p.Put, p.Events, waiting, p.Cancelled, p.Delivered, state)
+		line := fmt.Sprintf("%5.1f s  put %d of %d  waiting %d  cancelled %d  moved %d  delivered %d%s",
+			p.Elapsed.Seconds(), p.Put, p.Events, waiting, p.Cancelled, p.Moved, p.Delivered, state)
 		fmt.Fprintf(f, "\r%-*s", width, line)
 	}
 	return show, func() { fmt.Fprintf(f, "\r%s\r", strings.Repeat(" ", width)) }

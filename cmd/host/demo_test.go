@@ -45,7 +45,7 @@ func TestDemoEvents(t *testing.T) {
 	}
 }
 
-// TestDemo is the demo with fewer events and one short delay.
+// TestDemo is the demo with fewer events and short delays.
 func TestDemo(t *testing.T) {
 	all, err := demo.ParseEvents(demoEvents)
 	if err != nil {
@@ -53,7 +53,7 @@ func TestDemo(t *testing.T) {
 	}
 	var events []demo.Event
 	for _, e := range all {
-		if e.Level == 1 && len(events) < 400 {
+		if (e.Level == 1 || e.Level == 0 && e.DelayMs < 2000) && len(events) < 400 {
 			events = append(events, e)
 		}
 	}
@@ -63,19 +63,19 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v: %s%s", err, stdout.Bytes(), stderr.Bytes())
 	}
 	var r struct {
-		Put, Delivered, Cancelled, Kills int
-		Check                            string
+		Put, Delivered, Cancelled, Moved, Kills int
+		Check                                   string
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Put != len(events) || r.Delivered < r.Put-r.Cancelled || r.Kills != 2 || r.Check != demo.CheckClean {
+	if r.Put != len(events) || r.Delivered < r.Put-r.Cancelled || r.Moved == 0 || r.Kills != 2 || r.Check != demo.CheckClean {
 		t.Errorf("report %s", stdout.Bytes())
 	}
 }
 
 // generate makes orders, which are closed after 10 s unless they are paid (cancelled) before, payment retries after
-// 5 s, and reminders after 1 s.
+// 5 s, and reminders after 1 s or at a time of their own; some of these are moved.
 func generate(seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var b bytes.Buffer
@@ -109,17 +109,30 @@ func order(r *rand.Rand, e *demo.Event, i int) {
 
 func retry(r *rand.Rand, e *demo.Event, i int) {
 	e.Topic, e.ID, e.Tag, e.Level = "orders", fmt.Sprintf("retry-%05d", i), "retry", 2
-	if r.IntN(10) == 0 {
+	switch r.IntN(10) {
+	case 0:
 		e.CancelAfterMs = 200 + r.Int64N(4000)
+	case 1, 2: // the bank says when
+		e.MoveAfterMs, e.MoveByMs = 200+r.Int64N(3000), 500+r.Int64N(5000)
 	}
 	e.Body = fmt.Appendf(nil, `{"do":"ask the bank again","attempt":%d,"order":"order-%05d","reason":%q}`,
 		1+r.IntN(5), r.IntN(eventCount), pick(r, "timeout", "bank closed", "limit", "3-D Secure pending"))
 }
 
 func reminder(r *rand.Rand, e *demo.Event, i int) {
-	e.Topic, e.ID, e.Tag, e.Level = "reminders", fmt.Sprintf("reminder-%05d", i), pick(r, "mail", "push", "sms"), 1
-	if r.IntN(20) == 0 {
+	e.Topic, e.ID, e.Tag = "reminders", fmt.Sprintf("reminder-%05d", i), pick(r, "mail", "push", "sms")
+	if r.IntN(2) == 0 {
+		e.Level = 1
+	} else {
+		e.DelayMs = 800 + r.Int64N(8000)
+	}
+	switch r.IntN(20) {
+	case 0:
 		e.CancelAfterMs = 100 + r.Int64N(700)
+	case 1, 2:
+		e.MoveAfterMs, e.MoveByMs = 100+r.Int64N(500), 200+r.Int64N(3000)
+	case 3: // sooner
+		e.MoveAfterMs, e.MoveByMs = 100+r.Int64N(200), -100-r.Int64N(300)
 	}
 	e.Body = fmt.Appendf(nil, `{"to":"u-%05d","text":%q}`, r.IntN(100000), pick(r,
 		"Your table is booked for tonight at 19:30.", "Your parcel arrives in 30 minutes.",

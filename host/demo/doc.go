@@ -1,6 +1,6 @@
-// Package demo is the main job in one run: events go in with delays, some are cancelled, the server is killed with
-// SIGKILL in the middle of it, and in the end every event is accounted for. It is what `tidewheel demo` runs, and it
-// judges the server from outside, over HTTP, as a client would.
+// Package demo is the main job in one run: events go in with delays, some are cancelled and some moved, the server is
+// killed with SIGKILL in the middle of it, and in the end every event is accounted for. It is what `tidewheel demo` runs,
+// and it judges the server from outside, over HTTP, as a client would.
 //
 // # What is counted
 //
@@ -8,10 +8,11 @@
 // whether the first one was stored: so an event may stand in its topic as often as it was sent, and must stand there as
 // often as it was acknowledged, less what was cancelled.
 //
-//	lost   stands there less often than it was acknowledged and not cancelled
-//	twice  stands there more often than it was sent and not cancelled
-//	early  was handed to a consumer before its due time, or had a due time before the delay was over
-//	moved  another message stood at the same queue and offset before
+//	lost      stands there less often than it was acknowledged and not cancelled
+//	twice     stands there more often than it was sent and not cancelled
+//	early     was handed to a consumer before its due time, or had a due time before the delay was over
+//	off time  was moved, and does not stand there with the due time it was moved to
+//	replaced  another message stood at the same queue and offset before
 //
 // The place of a message, topic, queue and offset, is what is counted. A consumer that dies before it has acknowledged
 // reads the same place again; that is not twice. At the end every queue is read again from its first offset, so the

@@ -17,11 +17,13 @@ type place struct {
 // entry is what is known of one event.
 type entry struct {
 	Event
-	sends     int   // with an answer or without
-	acked     int   // answered: stored
-	cancelled int   // of the acked ones
-	firstSent int64 // ms since 1970; no copy can be due before this and the delay
-	seen      int   // places where it stands, by the audit
+	sends     int     // with an answer or without
+	acked     int     // answered: stored
+	cancelled int     // of the acked ones
+	firstSent int64   // ms since 1970; no copy can be due before this and the delay
+	seen      int     // places where it stands, by the audit
+	dues      []int64 // the due times of these, ms since 1970
+	movedTo   []int64 // the due times it was moved to
 }
 
 // arrival is a message that a consumer got for the first time, in µs since 1970.
@@ -45,9 +47,10 @@ type ledger struct {
 type Counts struct {
 	Put       int // events acknowledged
 	Cancelled int
+	Moved     int
 	Delivered int // places that consumers have seen
 	Early     int
-	Moved     int // places that held another event before
+	Replaced  int // places that held another event before
 }
 
 func newLedger(events []Event) *ledger {
@@ -92,6 +95,14 @@ func (l *ledger) cancelled(id string) {
 	l.counts.Cancelled++
 }
 
+// moved notes that an event was moved to a due time, ms since 1970.
+func (l *ledger) moved(id string, dueMs int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries[id].movedTo = append(l.entries[id].movedTo, dueMs)
+	l.counts.Moved++
+}
+
 // arrived notes that a consumer got an event, the first time or again.
 func (l *ledger) arrived(at place, id string, dueMs int64, received time.Time) {
 	l.mu.Lock()
@@ -103,7 +114,8 @@ func (l *ledger) arrived(at place, id string, dueMs int64, received time.Time) {
 	e := l.entries[id]
 	a := arrival{due: dueMs * 1000, received: received.UnixMicro()}
 	l.arrivals = append(l.arrivals, a)
-	if a.received < a.due || dueMs < e.firstSent+e.delay().Milliseconds() {
+	soonest := e.firstSent + (e.delay() + min(e.shift(), 0)).Milliseconds()
+	if a.received < a.due || dueMs < soonest {
 		l.counts.Early++
 		l.fault("early: %s, sent %d, due %d, received %d µs", id, e.firstSent, dueMs, a.received)
 	}
@@ -114,14 +126,14 @@ func (l *ledger) stands(at place, id string) bool {
 	before, known := l.places[at]
 	switch {
 	case known && before != id:
-		l.counts.Moved++
-		l.fault("moved: %v held %s, now %s", at, before, id)
+		l.counts.Replaced++
+		l.fault("replaced: %v held %s, now %s", at, before, id)
 		return false
 	case known:
 		return false
 	case l.entries[id] == nil:
-		l.counts.Moved++
-		l.fault("moved: %v holds %q, which nobody sent", at, id)
+		l.counts.Replaced++
+		l.fault("replaced: %v holds %q, which nobody sent", at, id)
 		return false
 	}
 	l.places[at] = id
@@ -129,12 +141,13 @@ func (l *ledger) stands(at place, id string) bool {
 }
 
 // audited notes what stands at a place, by the reading at the end.
-func (l *ledger) audited(at place, id string) {
+func (l *ledger) audited(at place, id string, dueMs int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.stands(at, id)
 	if e := l.entries[id]; e != nil {
 		e.seen++
+		e.dues = append(e.dues, dueMs)
 	}
 }
 
@@ -180,7 +193,7 @@ func (l *ledger) judge() Report {
 	defer l.mu.Unlock()
 	r := Report{
 		Put: l.counts.Put, Cancelled: l.counts.Cancelled, Delivered: l.counts.Delivered,
-		Early: l.counts.Early, Moved: l.counts.Moved,
+		Early: l.counts.Early, Moved: l.counts.Moved, Replaced: l.counts.Replaced,
 	}
 	ids := make([]string, 0, len(l.entries))
 	for id := range l.entries {
@@ -200,6 +213,12 @@ func (l *ledger) judge() Report {
 			l.fault("twice: %s, sent %d times, acknowledged %d, cancelled %d, seen %d", id, e.sends, e.acked, e.cancelled, e.seen)
 		case e.seen > must:
 			r.UnansweredStored += e.seen - must
+		}
+		for _, due := range e.movedTo {
+			if e.seen >= must && !slices.Contains(e.dues, due) {
+				r.OffTime++
+				l.fault("off time: %s, moved to %d, stands there with %d", id, due, e.dues)
+			}
 		}
 	}
 	r.Faults = l.faults

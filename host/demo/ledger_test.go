@@ -20,13 +20,13 @@ func TestLedger(t *testing.T) {
 		"in order": {func(l *ledger) {
 			put(l, "a")
 			l.arrived(place{"t", 0, 0}, "a", start+1000, due)
-			l.audited(place{"t", 0, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
 		}, Report{Put: 1, Delivered: 1}},
 		"read again": {func(l *ledger) {
 			put(l, "a")
 			l.arrived(place{"t", 0, 0}, "a", start+1000, due)
 			l.arrived(place{"t", 0, 0}, "a", start+1000, due)
-			l.audited(place{"t", 0, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
 		}, Report{Put: 1, Delivered: 1}},
 		"lost": {func(l *ledger) { put(l, "a") }, Report{Put: 1, Lost: 1}},
 		"lost after it was read": {func(l *ledger) {
@@ -35,8 +35,8 @@ func TestLedger(t *testing.T) {
 		}, Report{Put: 1, Delivered: 1, Lost: 1}},
 		"twice": {func(l *ledger) {
 			put(l, "a")
-			l.audited(place{"t", 0, 0}, "a")
-			l.audited(place{"t", 1, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
+			l.audited(place{"t", 1, 0}, "a", start+1000)
 		}, Report{Put: 1, Twice: 1}},
 		"cancelled": {func(l *ledger) {
 			put(l, "a")
@@ -45,57 +45,92 @@ func TestLedger(t *testing.T) {
 		"cancelled and delivered": {func(l *ledger) {
 			put(l, "a")
 			l.cancelled("a")
-			l.audited(place{"t", 0, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
 		}, Report{Put: 1, Cancelled: 1, Twice: 1}},
 		"unanswered, was not stored": {func(l *ledger) {
 			l.sending("a", start)
 			put(l, "a")
-			l.audited(place{"t", 0, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
 		}, Report{Put: 1, Unanswered: 1}},
 		"unanswered, was stored": {func(l *ledger) {
 			l.sending("a", start)
 			put(l, "a")
-			l.audited(place{"t", 0, 0}, "a")
-			l.audited(place{"t", 0, 1}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
+			l.audited(place{"t", 0, 1}, "a", start+1000)
 		}, Report{Put: 1, Unanswered: 1, UnansweredStored: 1}},
 		"unanswered, three times there": {func(l *ledger) {
 			l.sending("a", start)
 			put(l, "a")
 			for i := range int64(3) {
-				l.audited(place{"t", 0, i}, "a")
+				l.audited(place{"t", 0, i}, "a", start+1000)
 			}
 		}, Report{Put: 1, Unanswered: 1, Twice: 1}},
 		"no connection is no sending": {func(l *ledger) {
 			l.sending("a", start)
 			l.unsent("a")
 			put(l, "a")
-			l.audited(place{"t", 0, 0}, "a")
-			l.audited(place{"t", 0, 1}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
+			l.audited(place{"t", 0, 1}, "a", start+1000)
 		}, Report{Put: 1, Twice: 1}},
 		"early at the consumer": {func(l *ledger) {
 			put(l, "a")
 			l.arrived(place{"t", 0, 0}, "a", start+1000, due.Add(-time.Microsecond))
-			l.audited(place{"t", 0, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
 		}, Report{Put: 1, Delivered: 1, Early: 1}},
 		"early by its due time": {func(l *ledger) {
 			put(l, "a")
 			l.arrived(place{"t", 0, 0}, "a", start+999, due)
-			l.audited(place{"t", 0, 0}, "a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
 		}, Report{Put: 1, Delivered: 1, Early: 1}},
-		"moved": {func(l *ledger) {
+		"replaced": {func(l *ledger) {
 			put(l, "a")
 			put(l, "b")
 			l.arrived(place{"t", 0, 0}, "a", start+1000, due)
-			l.audited(place{"t", 0, 0}, "b")
-			l.audited(place{"t", 0, 1}, "a")
-		}, Report{Put: 2, Delivered: 1, Moved: 1}},
-		"of nobody": {func(l *ledger) { l.audited(place{"t", 0, 0}, "x") }, Report{Moved: 1}},
+			l.audited(place{"t", 0, 0}, "b", start+1000)
+			l.audited(place{"t", 0, 1}, "a", start+1000)
+		}, Report{Put: 2, Delivered: 1, Replaced: 1}},
+		"of nobody": {func(l *ledger) { l.audited(place{"t", 0, 0}, "x", start+1000) }, Report{Replaced: 1}},
+		"moved": {func(l *ledger) {
+			put(l, "a")
+			l.moved("a", start+2000)
+			l.arrived(place{"t", 0, 0}, "a", start+2000, due.Add(time.Second))
+			l.audited(place{"t", 0, 0}, "a", start+2000)
+		}, Report{Put: 1, Delivered: 1, Moved: 1}},
+		"moved, and there at its old time": {func(l *ledger) {
+			put(l, "a")
+			l.moved("a", start+2000)
+			l.audited(place{"t", 0, 0}, "a", start+1000)
+		}, Report{Put: 1, Moved: 1, OffTime: 1}},
+		"moved, and there at both times": {func(l *ledger) {
+			put(l, "a")
+			l.moved("a", start+2000)
+			l.audited(place{"t", 0, 0}, "a", start+1000)
+			l.audited(place{"t", 0, 1}, "a", start+2000)
+		}, Report{Put: 1, Moved: 1, Twice: 1}},
+		"moved and lost": {func(l *ledger) {
+			put(l, "a")
+			l.moved("a", start+2000)
+		}, Report{Put: 1, Moved: 1, Lost: 1}},
+		"moved earlier": {func(l *ledger) {
+			put(l, "c")
+			l.moved("c", start+600)
+			l.arrived(place{"t", 0, 0}, "c", start+600, due)
+			l.audited(place{"t", 0, 0}, "c", start+600)
+		}, Report{Put: 1, Delivered: 1, Moved: 1}},
+		"moved earlier than asked for": {func(l *ledger) {
+			put(l, "c")
+			l.moved("c", start+599)
+			l.arrived(place{"t", 0, 0}, "c", start+599, due)
+			l.audited(place{"t", 0, 0}, "c", start+599)
+		}, Report{Put: 1, Delivered: 1, Moved: 1, Early: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLedger([]Event{{ID: "a", Level: 1}, {ID: "b", Level: 1}})
+			l := newLedger([]Event{
+				{ID: "a", Level: 1}, {ID: "b", Level: 1}, {ID: "c", DelayMs: 1000, MoveAfterMs: 1, MoveByMs: -400},
+			})
 			c.story(l)
 			got := l.judge()
-			wrong := got.Lost + got.Twice + got.Early + got.Moved
+			wrong := got.Lost + got.Twice + got.Early + got.OffTime + got.Replaced
 			if wrong != 0 != (len(got.Faults) > 0) {
 				t.Errorf("%d things are wrong, and the faults are %q", wrong, got.Faults)
 			}
@@ -113,9 +148,10 @@ func TestLedger(t *testing.T) {
 
 // equal compares the counts.
 func equal(a, b Report) bool {
-	type counts [9]int
+	type counts [11]int
 	of := func(r Report) counts {
-		return counts{r.Put, r.Cancelled, r.Delivered, r.Lost, r.Twice, r.Early, r.Moved, r.Unanswered, r.UnansweredStored}
+		return counts{r.Put, r.Cancelled, r.Delivered, r.Lost, r.Twice, r.Early, r.Moved, r.OffTime, r.Replaced,
+			r.Unanswered, r.UnansweredStored}
 	}
 	return of(a) == of(b)
 }
@@ -198,6 +234,8 @@ func TestParseEvents(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"nothing": "", "no JSON": "x", "level 0": `{"id":"a"}`, "level 4": `{"id":"a","level":4}`, "no id": `{"level":1}`,
+		"level and delay": `{"id":"a","level":1,"delay_ms":5}`, "both": `{"id":"a","level":1,"cancel_after_ms":1,"move_after_ms":1,"move_by_ms":1}`,
+		"move by nothing": `{"id":"a","level":1,"move_after_ms":1}`, "move at no time": `{"id":"a","level":1,"move_by_ms":1}`,
 		"time": `{"at_ms":-1,"id":"a","level":1}`, "id twice": `{"id":"a","level":1}{"id":"a","level":1}`,
 	} {
 		if _, err := ParseEvents([]byte(text)); err == nil {

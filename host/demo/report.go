@@ -13,12 +13,15 @@ import (
 type Report struct {
 	Put       int `json:"put"`       // events, all acknowledged
 	Cancelled int `json:"cancelled"` // while they waited
+	Moved     int `json:"moved"`     // while they waited
 	Delivered int `json:"delivered"`
 
 	Lost  int `json:"lost"`
 	Twice int `json:"twice"`
 	Early int `json:"early"`
-	Moved int `json:"moved"`
+
+	OffTime  int `json:"off_time"` // moved, and not there at the new time
+	Replaced int `json:"replaced"` // offsets that held another message before
 
 	Unanswered       int `json:"unanswered"`        // sends whose answer the kill cut off; sent again
 	UnansweredStored int `json:"unanswered_stored"` // of these, were stored all the same
@@ -35,9 +38,10 @@ type Report struct {
 	Faults []string `json:"faults,omitempty"` // the first ones
 }
 
-// OK says that nothing was lost, twice, early or moved, and that the files are in order.
+// OK says that nothing was lost, twice, early or off its time, and that the files are in order.
 func (r *Report) OK() bool {
-	return r.Lost == 0 && r.Twice == 0 && r.Early == 0 && r.Moved == 0 && r.Check == CheckClean
+	wrong := r.Lost + r.Twice + r.Early + r.OffTime + r.Replaced
+	return wrong == 0 && r.Check == CheckClean
 }
 
 // CheckClean is what Report.Check says when there is nothing to say.
@@ -101,11 +105,15 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("put", r.Put, note)
 	row("delivered", r.Delivered, "")
 	row("cancelled", r.Cancelled, "while they waited")
+	row("moved", r.Moved, "to another time, while they waited")
 	row("lost", r.Lost, "")
 	row("twice", r.Twice, "")
 	row("early", r.Early, "")
-	if r.Moved > 0 {
-		row("moved", r.Moved, "offsets that held another message before")
+	if r.OffTime > 0 {
+		row("off time", r.OffTime, "moved, and not there at the new time")
+	}
+	if r.Replaced > 0 {
+		row("replaced", r.Replaced, "offsets that held another message before")
 	}
 	if err := t.Flush(); err != nil {
 		return err

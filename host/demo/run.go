@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidewheel/tidewheel/host/client"
+	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
 
@@ -203,7 +204,7 @@ func (r *run) produce(ctx context.Context) {
 func (r *run) put(ctx context.Context, e *Event) {
 	body := string(e.Body)
 	envelope := httpapi.Envelope{
-		Body: &body, DelayLevel: e.Level, Key: e.ID, Tag: e.Tag, Properties: map[string]string{eventProperty: e.ID},
+		Body: &body, DelayLevel: e.Level, Time: e.time(), Key: e.ID, Tag: e.Tag, Properties: map[string]string{eventProperty: e.ID},
 	}
 	var stored httpapi.Stored
 	ok := r.retry(ctx, func(c *client.Client) (err error) {
@@ -218,13 +219,56 @@ func (r *run) put(ctx context.Context, e *Event) {
 		return
 	}
 	r.ledger.acked(e.ID)
-	if e.CancelAfterMs > 0 {
-		at := time.Since(r.began) + time.Duration(e.CancelAfterMs)*time.Millisecond
+	if e.CancelAfterMs > 0 || e.MoveAfterMs > 0 {
+		at := time.Since(r.began) + time.Duration(e.CancelAfterMs+e.MoveAfterMs)*time.Millisecond
 		r.pending.Go(func() {
-			if r.sleep(ctx, at) {
+			if !r.sleep(ctx, at) {
+				return
+			}
+			if e.MoveAfterMs > 0 {
+				r.move(ctx, e, stored)
+			} else {
 				r.takeBack(ctx, e, stored.Handle)
 			}
 		})
+	}
+}
+
+// time is the event's delay, if it has no level.
+func (e *Event) time() httpapi.Time {
+	if e.Level > 0 {
+		return httpapi.Time{}
+	}
+	delay := config.Duration(e.delay()).String()
+	return httpapi.Time{Delay: &delay}
+}
+
+// move gives an event another due time. When the kill cut off an answer, the second try finds the handle superseded: then
+// the first one was done, and the new time is known all the same.
+func (r *run) move(ctx context.Context, e *Event, stored httpapi.Stored) {
+	due, tries := int64(0), 0
+	sign := "+"
+	if e.MoveByMs < 0 {
+		sign = "-"
+	}
+	by := sign + config.Duration(e.shift().Abs()).String()
+	ok := r.retry(ctx, func(c *client.Client) error {
+		tries++
+		got, err := c.Move(ctx, stored.Handle, httpapi.Reschedule{By: &by})
+		var p *httpapi.Problem
+		switch {
+		case err == nil:
+			due = got.DueMs
+		case errors.As(err, &p) && p.Code == "superseded" && tries > 1:
+			due = stored.DueMs + e.MoveByMs
+			return nil
+		case errors.As(err, &p) && p.Code == "already_delivered":
+			return nil
+		}
+		return err
+	})
+	if ok && due != 0 {
+		r.ledger.moved(e.ID, due)
 	}
 }
 
@@ -310,7 +354,7 @@ func (r *run) settle(ctx context.Context) {
 	last := r.cfg.Events[len(r.cfg.Events)-1]
 	longest := time.Duration(0)
 	for i := range r.cfg.Events {
-		longest = max(longest, r.cfg.Events[i].delay())
+		longest = max(longest, r.cfg.Events[i].delay()+max(r.cfg.Events[i].shift(), 0))
 	}
 	end := max(time.Since(r.began), time.Duration(last.AtMs)*time.Millisecond) + longest
 	for time.Since(r.began) < end+patience && !r.ledger.settled() {
@@ -349,7 +393,7 @@ func (r *run) audit(ctx context.Context) error {
 					if m.Problem != nil {
 						return fmt.Errorf("demo: audit: %w", m.Problem)
 					}
-					r.ledger.audited(place{topic.Name, m.Queue, int64(m.Offset)}, m.Properties[eventProperty])
+					r.ledger.audited(place{topic.Name, m.Queue, int64(m.Offset)}, m.Properties[eventProperty], m.DueMs)
 				}
 				if got.Next[0].Offset <= at {
 					return fmt.Errorf("demo: audit: %s queue %d does not go on from offset %d", topic.Name, q.Queue, at)
