@@ -14,8 +14,8 @@ import (
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
 
-// tick is one Tick with what follows from it: durable, released, jobs run and installed.
-func tick(t testing.TB, s *enginetest.Store) engine.Status {
+// tickOnce is one Tick with what follows from it: durable, released, jobs run and installed.
+func tickOnce(t testing.TB, s *enginetest.Store) engine.Status {
 	t.Helper()
 	status := s.Tick()
 	if status.Err != nil {
@@ -60,7 +60,7 @@ func burst(t testing.TB, s *enginetest.Store, topic string, n int, dueMs, spanMs
 			answers, _, err := s.Append(part)
 			if errors.Is(err, engine.ErrBusy) {
 				release(t, s)
-				tick(t, s)
+				tickOnce(t, s)
 				continue
 			}
 			if err != nil {
@@ -74,7 +74,7 @@ func burst(t testing.TB, s *enginetest.Store, topic string, n int, dueMs, spanMs
 			part = part[len(answers):]
 		}
 		release(t, s)
-		tick(t, s)
+		tickOnce(t, s)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTimerMillionInOneMillisecond(t *testing.T) {
 	})
 	ticks := 0
 	for fired := 0; fired < n; ticks++ {
-		status := tick(t, s)
+		status := tickOnce(t, s)
 		fired += status.Fired
 		if status.Fired == 0 && ticks > n {
 			t.Fatalf("%d of %d messages after %d ticks", fired, n, ticks)
@@ -183,7 +183,7 @@ func TestTimerTenMillionInOneSecond(t *testing.T) {
 	s.Clock.Pass(time.Second)
 	start := time.Now()
 	for fired, ticks := 0, 0; fired < n; ticks++ {
-		fired += tick(t, s).Fired
+		fired += tickOnce(t, s).Fired
 		if ticks%256 == 0 {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
@@ -240,7 +240,7 @@ func TestTimerBurstDelaysNoOtherLane(t *testing.T) {
 		goTo(t, s, start-1)
 		s.Clock.Pass(2 * time.Second)
 		for ticks := 1; ; ticks++ {
-			tick(t, s)
+			tickOnce(t, s)
 			delivered := 0
 			for _, topic := range topics[1:] {
 				delivered += int(visible(s, topic, 0))
@@ -280,13 +280,13 @@ func TestTimerBurstUnderWay(t *testing.T) {
 	goTo(t, s, start-1)
 	s.Clock.Pass(time.Millisecond)
 	for range 5 {
-		tick(t, s)
+		tickOnce(t, s)
 	}
 	before := visible(s, topics[0], 0)
 	s.Do(&engine.Put{Topic: topics[2], Queue: 0, DelayMs: 1}, &engine.Put{Topic: topics[0], Queue: 0, Level: 1})
 	s.Clock.Pass(time.Second)
 	for range 6 {
-		tick(t, s)
+		tickOnce(t, s)
 	}
 	if visible(s, topics[2], 0) != 1 {
 		t.Error("a message of another lane was not delivered")

@@ -16,7 +16,7 @@ import (
 type script []scriptStep
 
 type scriptStep struct {
-	kind  string // put, level, cancel, move, fire, undo, pass, step, reopen, kill, delete
+	kind  string // put, level, cancel, move, fire, undo, pass, step, reopen, kill, traffic, delete
 	topic string
 	ms    int64 // a delay, or a time that passes
 	ref   int   // which of the messages before
@@ -126,6 +126,13 @@ func (p *played) step(t testing.TB, st scriptStep) {
 	case "step":
 		s.Clock.Step(time.Duration(st.ms) * time.Millisecond)
 		s.Step()
+	case "traffic":
+		s.Do(traffic(8)...)
+		s.Pass(20 * time.Second)
+	case "delete":
+		if _, ok, _ := s.Topic(st.topic); ok {
+			answerOf(t, s, &engine.DeleteTopic{Topic: st.topic}, engine.Done)
+		}
 	case "reopen":
 		s.Reopen(time.Duration(st.ms) * time.Millisecond)
 	case "kill":
