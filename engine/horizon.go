@@ -11,8 +11,8 @@ const maxBuckets = 10000
 type Horizon struct {
 	FromMs, StepMs int64
 	Counts         []int64 // of [FromMs + i·StepMs, FromMs + (i+1)·StepMs)
-	// ScannedTo is a due time, ms, up to which the counts are complete: counters know all, a scan may not come to the end.
-	// Asking again from there gives the rest.
+	// ScannedTo is a due time, ms, before which everything is counted, and nothing from there on: counters know all, a scan
+	// may not come to the end. Asking again from there gives the rest. It is always above FromMs.
 	ScannedTo int64
 	// Position: the answer may leave when the log is released up to here.
 	Position Offset
@@ -61,21 +61,31 @@ func (e *Engine) countHours(h *Horizon, toMs int64) {
 // horizonPages bounds what one call looks at.
 const horizonPages = 16
 
+// countScan counts what a listing gives, up to where it came: what is due then may not be complete and is left out, so that
+// the next call, from there, counts nothing twice. The first millisecond is always counted to its end, else a call that
+// begins in a large one would never come further.
 func (e *Engine) countScan(h *Horizon, topic string, toMs int64) error {
 	f := Filter{Topic: topic, FromMs: h.FromMs, ToMs: toMs}
-	token := ""
-	for range horizonPages {
+	token, due, count := "", int64(0), int64(0) // messages of the last millisecond
+	for pages := 0; pages < horizonPages || h.ScannedTo == h.FromMs; pages++ {
 		page, err := e.Pending(f, token, maxPendingCount)
 		if err != nil {
 			return err
 		}
 		for _, w := range page.Messages {
+			if w.DueMs != due {
+				due, count = w.DueMs, 0
+			}
+			count++
 			h.Counts[(w.DueMs-h.FromMs)/h.StepMs]++
 		}
 		h.ScannedTo, h.Position = min(page.ScannedTo, toMs), page.Position
 		if token = page.Next; token == "" {
 			return nil
 		}
+	}
+	if due == h.ScannedTo {
+		h.Counts[(due-h.FromMs)/h.StepMs] -= count
 	}
 	return nil
 }
