@@ -173,7 +173,7 @@ var table = []mutant{
 		file: "engine/checkpoint.go",
 		old:  "f := s.file()\n",
 		new:  "if err := e.bits.WritePages(s.bits); err != nil {\n\t\treturn err\n\t}\n\tf := s.file()\n",
-		pkg:  engineDir, test: sweep,
+		pkg:  engineDir, test: "^TestNothingInPlaceBeforeTheCheckpoint$",
 	},
 	{
 		name: "one-copy", breaks: "two copies of a checkpoint: one may be damaged",
@@ -291,25 +291,11 @@ var table = []mutant{
 		pkg:  timerDir, test: ".",
 	},
 	{
-		name: "install-behind-frontier", breaks: "a flush links nothing that the frontier has passed",
-		file: "engine/timer/ring.go",
-		old:  "if ref.Slot < r.wheel.Number(frontier.Due) {",
-		new:  "if ref.Slot < 0 {",
-		pkg:  timerDir, test: ".",
-	},
-	{
-		name: "prev-below-first", breaks: "a reader follows prev no further than the slot's first",
-		file: "engine/timer/ring.go",
-		old:  "if at == s.First || prev == timerlog.NoPlace {",
-		new:  "if prev == timerlog.NoPlace {",
-		pkg:  timerDir, test: ".",
-	},
-	{
 		name: "memtable-leaves-first", breaks: "a frozen memtable leaves with the last group that is linked",
 		file: "engine/timer/job.go",
 		old:  "frontier := l.cfg.Frontier()\n\tend := min",
 		new:  "t.frozen = nil\n\tfrontier := l.cfg.Frontier()\n\tend := min",
-		pkg:  timerDir, test: ".",
+		pkg:  engineDir, test: "^TestTimerFlushLinkedInSlices$",
 	},
 
 	// Space.
@@ -325,7 +311,7 @@ var table = []mutant{
 		file: "engine/space.go",
 		old:  "to := &record.Roll{To: r.to}\n",
 		new:  "_, _ = e.endBatch()\n\tto := &record.Roll{To: r.to}\n",
-		pkg:  engineDir, test: sweep,
+		pkg:  engineDir, test: "^TestRollIsOneBatch$",
 	},
 	{
 		name: "trim-above-checkpoint", breaks: "a segment that the checkpoint replays stays",
@@ -339,7 +325,7 @@ var table = []mutant{
 		file: "engine/space.go",
 		old:  "if e.Released() < s.dropAt {",
 		new:  "if e.Released() < 0 {",
-		pkg:  engineDir, test: model,
+		pkg:  engineDir, test: "^TestTrimIsDurableBeforeTheUnlink$",
 	},
 	{
 		name: "trim-pending", breaks: "a segment with a waiting message is never deleted",
@@ -353,14 +339,14 @@ var table = []mutant{
 		file: "engine/internal/state/fold.go",
 		old:  "g.Visible = max(g.Visible, s.LogMs)\n\t}\n\treturn ix.Unit",
 		new:  "g.Visible = max(g.Visible, 0)\n\t}\n\treturn ix.Unit",
-		pkg:  engineDir, test: "^TestDelayLongerThanRetention$|" + model,
+		pkg:  engineDir, test: model,
 	},
 	{
 		name: "chunk-by-pending", breaks: "bits stay until R has passed their last change",
 		file: "engine/internal/state/fold.go",
 		old:  "|| c.Pending > 0 || c.Changed >= s.Rolled || c.ChangedAt > visible {",
 		new:  "|| c.Pending > 0 || c.ChangedAt > visible {",
-		pkg:  engineDir, test: "^TestHistoryF3ClosedChunk$|" + model,
+		pkg:  engineDir, test: "^TestTimerChunkStaysUntilRolled$",
 	},
 
 	// Answers.
