@@ -211,7 +211,7 @@ func TestTimerPendingWalk(t *testing.T) {
 					return fmt.Errorf("message %d due %d is listed behind %d due %d", w.Handle.ID, w.DueMs, last.Handle.ID, last.DueMs)
 				}
 				if got, _, err := s.Verdict(w.Handle); err != nil || got != engine.Scheduled {
-					return fmt.Errorf("message %d is listed, the verdict is %v: %w", w.Handle.ID, got, err)
+					return fmt.Errorf("message %d is listed, the verdict is %v: %v", w.Handle.ID, got, err)
 				}
 				seen[w.Handle.ID], last = true, w
 			}
