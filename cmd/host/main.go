@@ -4,7 +4,7 @@
 //	go build -o tidewheel ./cmd/host
 //	./tidewheel demo
 //	./tidewheel serve --data ./data
-//	./tidewheel put orders '{"id":42}' --level 3
+//	./tidewheel put orders '{"id":42}' --in 30m
 //	./tidewheel consume orders --group billing --ack
 //
 // # Output and exit codes

@@ -3,8 +3,10 @@
 //
 //	b, err := broker.Open(broker.Env{FS: fs}, ".", broker.Options{})
 //	defer b.Close()
-//	r, err := b.Put(ctx, broker.Message{Topic: "orders", Body: body, At: broker.Level(3)})
-//	outcome, err := b.Cancel(ctx, r.Handle)
+//	r, err := b.Put(ctx, broker.Message{Topic: "orders", Body: body, At: broker.In(30 * time.Minute)})
+//	moved, err := b.Move(ctx, r.Handle, dueMs)
+//	outcome, err := b.Cancel(ctx, moved.Handle)
+//	for w, err := range b.Timers(ctx, engine.Filter{Topic: "orders"}) { … }
 //	err = b.Pull(ctx, broker.PullRequest{Topic: "orders", Group: "billing", Wait: 20 * time.Second}, &pulled)
 //
 // # Goroutines

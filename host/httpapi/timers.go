@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -221,11 +220,7 @@ func instantText(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// dueIn is how far away a time is, as answers show it.
+// dueIn is how far away a due time is, as answers show it; at most 100 years, so it is a Duration.
 func dueIn(dueMs, nowMs int64) string {
-	away := max(dueMs-nowMs, 0)
-	if seconds := away / 1000; seconds >= int64(time.Duration(1<<63-1)/time.Second) {
-		return strconv.FormatInt(seconds, 10) + "s" // farther than a Duration goes
-	}
-	return (time.Duration(away) * time.Millisecond).String()
+	return (time.Duration(max(dueMs-nowMs, 0)) * time.Millisecond).String()
 }

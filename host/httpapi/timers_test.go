@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"testing"
@@ -283,4 +284,29 @@ func TestExplain(t *testing.T) {
 	if _, err := time.Parse(time.RFC3339, x.Events[1].At); err != nil {
 		t.Error(err)
 	}
+}
+
+// FuzzQuery throws queries at the routes that list and count: the answer is one of ours, and no more than was asked for.
+func FuzzQuery(f *testing.F) {
+	for _, seed := range []string{
+		"topic=a&from=@0&to=%2B1h&tag=x&tag=y&key=k&limit=3", "step=1ms&to=1s", "page=AAAA", "from=9999-12-31T23:59:59Z&to=@253402300799999",
+		"step=292y&to=292y", "limit=1&page=gAAAAAAAAAD_________8", "from=@-9223372036854775808&to=@9223372036854775807&step=100y",
+	} {
+		f.Add(seed)
+	}
+	a := httpapi.Handler(newBroker(f), httpapi.Options{})
+	for i := range 4 {
+		do(f, a, "POST", "/v1/topics/a/messages", "m", "Tidewheel-Delay", fmt.Sprintf("%ds", 100+i), "Tidewheel-Tag", "x")
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		for _, path := range []string{"/v1/timers", "/v1/horizon"} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Host, r.URL.RawQuery = "localhost", query
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, r)
+			if w.Code != 200 && (w.Code >= 500 || w.Header().Get("Content-Type") != httpapi.ProblemType) {
+				t.Errorf("%s?%s: %d %s", path, query, w.Code, w.Body)
+			}
+		}
+	})
 }
