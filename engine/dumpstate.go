@@ -119,7 +119,7 @@ func (d *dumper) array(l item, s segment.State) {
 func (d *dumper) state(depth int, st *state.State) {
 	d.item(depth, "state").pos("end", st.End).big("logMs", st.LogMs).when("wall", st.WallMs).pos("rolledTo", st.Rolled).
 		ubig("nextID", st.NextID).num("nextTopic", int64(st.NextTopic)).num("nextGroup", int64(st.NextGroup)).
-		big("pending", st.Pending).big("dropped", st.Dropped).big("puts", st.PutCount).big("putBytes", st.PutBytes).end()
+		big("pending", st.Pending).big("dropped", st.Dropped).big("live", st.Live).big("credit", st.Credit).end()
 	for i, k := range st.Lanes {
 		d.item(depth, "lane").num("lane", int64(i)).key("frontier", k).end()
 	}

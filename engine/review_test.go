@@ -565,3 +565,49 @@ func tornOptions(o engine.Options) engine.Options {
 	small.SecondsEntries, small.HoursEntries = 0, 0
 	return small
 }
+
+// What is alive is not told by the average of all messages there ever were: after many small ones that are gone, a few large
+// ones that wait for years are not copied again and again.
+func TestReviewRollOfUnevenSizes(t *testing.T) {
+	for _, end := range []string{"delivered", "cancelled"} {
+		s := enginetest.Open(t, enginetest.Config{Options: young()})
+		var small []engine.Answer
+		for range 40 {
+			for _, a := range s.Do(ins(100, 5000)...) {
+				small = append(small, a)
+			}
+			s.Step()
+		}
+		for i := range 30 {
+			p := in(fmt.Sprint("large", i), yearMs+int64(i))
+			p.Body = make([]byte, 8<<10)
+			if a := do(s, p); a.Outcome != engine.Scheduled {
+				t.Fatal(a.Err)
+			}
+			s.Step()
+		}
+		for i, a := range small {
+			if end == "cancelled" {
+				do(s, &engine.Cancel{Handle: a.Handle()})
+			}
+			if i%100 == 0 {
+				s.Step()
+			}
+		}
+		for range 50 {
+			s.Pass(time.Minute)
+		}
+		before := s.Stats()
+		for range 600 { // with next to no traffic
+			do(s, put("a", 0))
+			s.Pass(time.Minute)
+		}
+		after := s.Stats()
+		if copied, grown := after.RolledMessages-before.RolledMessages, int64(after.End-before.End); copied > 60 {
+			t.Errorf("%s: 30 messages that wait were copied %d times, the log grew by %d bytes", end, copied, grown)
+		}
+		if after.LogBytes > 4*30*8<<10 {
+			t.Errorf("%s: the log has %d bytes", end, after.LogBytes)
+		}
+	}
+}

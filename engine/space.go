@@ -168,7 +168,10 @@ func (e *Engine) wantsRoll() bool {
 			break
 		}
 	}
-	return int64(st.End-head.Base) > 2*st.LiveBytes()+int64(st.End-young)
+	if st.Credit <= 0 && st.Pending > 0 {
+		return false // without new messages nothing is copied twice
+	}
+	return int64(st.End-head.Base) > 2*st.Live+int64(st.End-young)
 }
 
 // readHead reads messages that may wait, from a batch boundary on.

@@ -31,7 +31,7 @@ func (s *State) Append(b []byte) []byte {
 	w.u(version)
 	w.i(int64(s.End), s.LogMs, s.WallMs, int64(s.Rolled))
 	w.u(s.NextID, uint64(s.NextTopic), uint64(s.NextGroup))
-	w.i(s.PutCount, s.PutBytes, s.Pending, s.Dropped)
+	w.i(s.Live, s.Credit, s.Pending, s.Dropped)
 	w.u(uint64(len(s.Lanes)))
 	for _, k := range s.Lanes {
 		w.i(k.Due)
@@ -137,7 +137,7 @@ func (s *State) Decode(b []byte) error {
 	}
 	s.End, s.LogMs, s.WallMs, s.Rolled = Offset(r.i()), r.i(), r.i(), Offset(r.i())
 	s.NextID, s.NextTopic, s.NextGroup = r.u(), r.u32(), r.u32()
-	s.PutCount, s.PutBytes, s.Pending, s.Dropped = r.i(), r.i(), r.i(), r.i()
+	s.Live, s.Credit, s.Pending, s.Dropped = r.i(), r.i(), r.i(), r.i()
 	s.Lanes = make([]timerlog.Key, r.count(2))
 	for i := range s.Lanes {
 		s.Lanes[i] = timerlog.Key{Due: r.i(), ID: r.u()}

@@ -27,7 +27,7 @@ func rich() *state.State {
 	s.Create(begin)
 	s.End, s.LogMs, s.WallMs, s.Rolled = 5000, 700, begin+800, 1024
 	s.NextID, s.NextTopic, s.NextGroup = 3*state.ChunkIDs+5, 6, 3
-	s.PutCount, s.PutBytes, s.Pending, s.Dropped = 1000, 250_000, 2, 3
+	s.Live, s.Credit, s.Pending, s.Dropped = 1000, 250_000, 2, 3
 	s.Lanes[0] = key(begin+300, 200)
 	s.Levels = map[int64]int64{5000: begin + 5300, 1000: begin + 1300}
 	for _, r := range []*record.Topic{topic(1, "orders", 2), topic(2, "gone", 1), topic(3, "mail", 1)} {
@@ -157,7 +157,7 @@ func TestDigest(t *testing.T) {
 		"end": func(s *state.State) { s.End++ }, "logMs": func(s *state.State) { s.LogMs++ }, "wallMs": func(s *state.State) { s.WallMs++ },
 		"rolled": func(s *state.State) { s.Rolled++ }, "nextID": func(s *state.State) { s.NextID++ },
 		"nextTopic": func(s *state.State) { s.NextTopic++ }, "nextGroup": func(s *state.State) { s.NextGroup++ },
-		"putCount": func(s *state.State) { s.PutCount++ }, "putBytes": func(s *state.State) { s.PutBytes++ },
+		"live": func(s *state.State) { s.Live++ }, "credit": func(s *state.State) { s.Credit++ },
 		"pending": func(s *state.State) { s.Pending++ }, "dropped": func(s *state.State) { s.Dropped++ },
 		"lane": func(s *state.State) { s.Lanes[0].ID++ }, "levels": func(s *state.State) { s.Levels[1000]++ },
 		"topic": func(s *state.State) { s.Topics[1].Attrs++ }, "topic's count": func(s *state.State) { s.Topics[1].Count++ },

@@ -129,14 +129,15 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 			return fmt.Errorf("%w: id %d, the next is %d", ErrFold, m.ID, s.NextID)
 		}
 		s.NextID = m.ID + 1
-		s.PutCount++
-		s.PutBytes += int64(size)
+		s.Live += int64(size)
+		s.earn(size)
 		s.count(topic, m.DueMs, 1)
 		s.touch(m.ID, pos, 1)
 	} else {
 		if !s.known(m.ID) {
 			return fmt.Errorf("%w: copy of id %d, the next is %d", ErrFold, m.ID, s.NextID)
 		}
+		s.Credit -= int64(size)
 		s.touch(m.ID, pos, 0)
 	}
 	e := timerlog.Entry{
@@ -161,6 +162,7 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 }
 
 func (s *State) visibleMessage(pos Offset, size int32, m *message.Message, ix Index) error {
+	s.earn(size)
 	return s.unit(m.Topic, m.Queue, m.QueueOffset, consumequeue.Unit{Position: pos, Size: size, Tags: m.Tags, LogMs: s.LogMs}, ix)
 }
 
@@ -200,6 +202,7 @@ func (s *State) Deliver(pos Offset, d *record.Deliver, ix Index) error {
 			return fmt.Errorf("%w: id %d is delivered, the next is %d", ErrFold, it.ID, s.NextID)
 		}
 		topic := s.Topics[q.Topic]
+		s.spare(int64(it.Size))
 		s.count(topic, it.Due, -1)
 		s.touch(it.ID, pos, -1)
 		if it.Late {
@@ -247,6 +250,7 @@ func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix 
 	if int(c.Lane) >= len(s.Lanes) || !s.known(c.ID) {
 		return fmt.Errorf("%w: id %d of lane %d, the next id is %d", ErrFold, c.ID, c.Lane, s.NextID)
 	}
+	s.spare(s.Live / max(s.Pending, 1))
 	s.count(s.Topics[c.Topic], c.Due, -1)
 	s.touch(c.ID, pos, -1)
 	if err := ix.SetBits(c.ID, bits); err != nil {
@@ -254,6 +258,18 @@ func (s *State) takeBack(pos Offset, c *record.Cancel, bits statebits.State, ix 
 	}
 	ix.Gone(c.Lane, c.Key())
 	return nil
+}
+
+// earn lets a roll copy as much as was written. What is copied and never pays, since it lives, costs no more than that.
+func (s *State) earn(size int32) {
+	s.Credit = min(s.Credit+int64(size), int64(s.End-s.Head()))
+}
+
+// spare takes the bytes of one message off those that wait, before it is counted off.
+func (s *State) spare(size int64) {
+	if s.Live -= size; s.Live < 0 || s.Pending <= 1 {
+		s.Live = 0
+	}
 }
 
 // known says whether a record may speak of an id as one that was given out. Behind a lost range every id that a store can

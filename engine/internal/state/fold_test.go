@@ -37,7 +37,7 @@ func TestFoldEachKind(t *testing.T) {
 			[]string{"put (1001040, 3) delay 1000: position 1348 size 100 to 1/0 late false level 3"},
 			func(s *state.State) bool {
 				return s.NextID == 4 && s.Pending == 3 && s.Topics[1].Pending == 3 && s.Levels[1000] == begin+1040 &&
-					s.PutCount == 3 && s.PutBytes == 300 && s.Chunks[0] == state.Chunk{Pending: 3, Changed: at, ChangedAt: 40}
+					s.Live == 300 && s.Credit == 300 && s.Chunks[0] == state.Chunk{Pending: 3, Changed: at, ChangedAt: 40}
 			}},
 		{"message that is late", []payload{flagged(3, begin-5, message.Late)},
 			[]string{"bits 3 late and pending", "put (999995, 3) delay 0: position 1348 size 100 to 1/0 late true level 0"},
@@ -50,7 +50,7 @@ func TestFoldEachKind(t *testing.T) {
 		{"copy by a roll", []payload{flagged(2, begin+5000, message.Copy)},
 			[]string{"put (1005000, 2) delay 0: position 1348 size 100 to 1/0 late false level 0"},
 			func(s *state.State) bool {
-				return s.Pending == 2 && s.NextID == 3 && s.PutCount == 2 && s.Chunks[0].Pending == 2 && s.Chunks[0].Changed == at
+				return s.Pending == 2 && s.NextID == 3 && s.Live == 200 && s.Credit == 100 && s.Chunks[0].Pending == 2 && s.Chunks[0].Changed == at
 			}},
 		{"deliver", []payload{deliver(0, key(begin+1000, 1), key(begin+5000, 2))},
 			[]string{
@@ -376,21 +376,23 @@ func TestHours(t *testing.T) {
 	check()
 }
 
-func TestLiveBytes(t *testing.T) {
+func TestLive(t *testing.T) {
 	w := newWorld(t)
-	if got := w.s.LiveBytes(); got != 0 {
+	if got := w.s.Live; got != 0 {
 		t.Errorf("a new store has %d", got)
 	}
 	w = peopled(t)
-	if got := w.s.LiveBytes(); got != 2*size {
+	if got := w.s.Live; got != 2*size {
 		t.Errorf("two waiting: %d", got)
 	}
-	w.must(deliver(0, key(begin+1000, 1)))
-	if got := w.s.LiveBytes(); got != size {
+	d := deliver(0, key(begin+1000, 1))
+	d.Items[0].Size = size - 10
+	w.must(d)
+	if got := w.s.Live; got != size+10 {
 		t.Errorf("one waiting: %d", got)
 	}
 	w.must(&record.Cancel{ID: 2, Topic: 1, Due: begin + 5000})
-	if got := w.s.LiveBytes(); got != 0 {
+	if got := w.s.Live; got != 0 {
 		t.Errorf("none waiting: %d", got)
 	}
 }

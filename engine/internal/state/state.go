@@ -55,10 +55,10 @@ type State struct {
 	NextTopic uint32
 	NextGroup uint32
 
-	PutCount int64 // waiting messages ever stored, and their bytes: what one costs on average
-	PutBytes int64
-	Pending  int64 // waiting now
-	Dropped  int64 // due, but their topic was deleted
+	Live    int64 // bytes of the records of messages that wait; a cancel, which has no size, takes off what one has on average
+	Credit  int64 // bytes that a roll may copy: as many as were written, at most the length of the log
+	Pending int64 // messages that wait
+	Dropped int64 // due, but their topic was deleted
 
 	Lanes   []timerlog.Key // F of each lane: the last delivery that was not late
 	Levels  map[int64]int64
@@ -274,14 +274,6 @@ func (s *State) LogTimeOf(wallMs int64) int64 {
 		}
 	}
 	return 0
-}
-
-// LiveBytes estimates the bytes of log that waiting messages need.
-func (s *State) LiveBytes() int64 {
-	if s.PutCount == 0 {
-		return 0
-	}
-	return s.Pending * (s.PutBytes / s.PutCount)
 }
 
 // InHole says whether a position is in a lost range.
