@@ -78,7 +78,9 @@ func (e *Engine) openTable(lane int, kind uint8, entries int, known timer.State)
 		files = known.Tables[kind].Files
 	}
 	dir := path.Join(e.path(timerDir), strconv.Itoa(lane))
-	l, err := timerlog.Open(e.fs, dir, families[kind], timerlog.Options{Ident: e.meta.StoreID}, files)
+	l, err := timerlog.Open(e.fs, dir, families[kind], timerlog.Options{
+		Ident: e.meta.StoreID, FileSize: e.opts.TimerFileSize, Handles: max(64/len(e.st.Lanes), 4),
+	}, files)
 	if err != nil {
 		return timer.Table{}, err
 	}

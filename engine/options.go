@@ -38,7 +38,8 @@ type Options struct {
 	Retention time.Duration
 	// RollAfter is how much of the newest log, in running time, is never rolled. 3 days.
 	RollAfter time.Duration
-	// SealAfter closes a segment that is not empty after this running time. 24 hours.
+	// SealAfter closes a segment after this running time, if there is enough in it to be worth a new one: some times what
+	// its state record takes, and 1/2,048 of SegmentSize. 24 hours.
 	SealAfter time.Duration
 
 	// SegmentSize is the size at which a CommitLog segment is sealed, bytes. 128 MiB, or 4 MiB on a file system
@@ -85,9 +86,10 @@ type Options struct {
 	NoAutoTopics bool
 	// NoLock opens without a lock file, for a file system that cannot lock or a caller that locked.
 	NoLock bool
-	// UnitsPerFile and EntriesPerFile set the size of ConsumeQueue and schedule queue files in cells. 262,144 and
-	// 65,536; tests make them small.
+	// UnitsPerFile and EntriesPerFile set the size of ConsumeQueue and schedule queue files in cells, TimerFileSize that of the
+	// TimerLog's in bytes. 262,144, 65,536 and 64 MiB; tests make them small.
 	UnitsPerFile, EntriesPerFile int
+	TimerFileSize                int64
 
 	// Progress hears how far recovery has come: log bytes folded and to fold. It is called at most once per batch.
 	Progress func(done, total int64)
@@ -136,6 +138,7 @@ func (o Options) withDefaults(prealloc bool) Options {
 	fill(&o.Queues, 4)
 	fill(&o.UnitsPerFile, 262144)
 	fill(&o.EntriesPerFile, 65536)
+	fill(&o.TimerFileSize, 64<<20)
 	return o
 }
 
@@ -191,6 +194,7 @@ func (o Options) validate() error {
 	check(o.BitsBytes >= 0, "BitsBytes", o.BitsBytes, "0 or more")
 	check(o.Queues >= 1 && o.Queues <= maxQueues, "Queues", o.Queues, fmt.Sprintf("1 to %d", maxQueues))
 	check(o.UnitsPerFile >= 1 && o.UnitsPerFile <= maxCells, "UnitsPerFile", o.UnitsPerFile, "1 to 2^31-1")
+	check(o.TimerFileSize >= 4096 && o.TimerFileSize <= 1<<31, "TimerFileSize", o.TimerFileSize, "4096 to 2 GiB")
 	check(o.EntriesPerFile >= 1 && o.EntriesPerFile <= maxCells, "EntriesPerFile", o.EntriesPerFile, "1 to 2^31-1")
 	check(o.Profile <= ProfileEdge, "Profile", o.Profile, "ProfileDefault or ProfileEdge")
 	if _, err := schedule.ParseLevels(o.Levels); err != nil {
