@@ -164,6 +164,7 @@ func options() engine.Options {
 	return engine.Options{
 		SegmentSize: 64 << 10, CheckpointEvery: 48 << 10, TailBytes: 64 << 10, Reserve: 1, Queues: queues,
 		FireChunk: 16, LooseEntries: 32, LooseRuns: 3, UnitsPerFile: 128, EntriesPerFile: 64,
+		Lanes: 2, SecondsEntries: 16, HoursEntries: 16, SecondsSlots: 4096,
 	}
 }
 

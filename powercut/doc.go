@@ -2,8 +2,8 @@
 // It holds tests only, and is a module of its own so that FUSE stays out of the engine's dependencies.
 //
 // A file served by FUSE is the disk. A loop device over it carries ext4 or XFS, and on that a child process runs a
-// store: puts, levels, cancels, committed offsets, deliveries, with segments so small that many are sealed. Whatever
-// reaches the disk is recorded in order: writes, flushes, and between them what the child was promised.
+// store: puts, levels, times, moves, cancels, committed offsets, deliveries, with segments so small that many are
+// sealed. Whatever reaches the disk is recorded in order: writes, flushes, and between them what the child was promised.
 //
 //	child: engine ─► fsadapter.OpenRoot ─► ext4 ─► loop ─► FUSE ─► disk.events: w w f w w w f ack w f ack …
 //	                                                                    cut here ──────────▲

@@ -24,7 +24,8 @@ func (v *verdict) bad(format string, args ...any) {
 // fate is what may and must become of one message.
 type fate struct {
 	put
-	earliest  int64 // due at the earliest: the clock when it was put, and its delay
+	earliest  int64 // due at the earliest, of all times that were asked for and may count
+	moving    *put  // a move was begun
 	acked     bool
 	taking    bool // a cancel was begun
 	taken     bool // and answered: it never comes
@@ -47,7 +48,7 @@ func readNotes(notes []note) record {
 			rec.wall = n.Wall
 		}
 		for _, p := range n.Putting {
-			rec.fates[p.Seq] = &fate{put: p, earliest: rec.wall + delayMs(p.Level)}
+			rec.fates[p.Seq] = &fate{put: p, earliest: rec.wall + delayMs(p.Level) + p.Delay}
 		}
 		for _, p := range n.Put {
 			f := rec.fates[p.Seq]
@@ -61,6 +62,17 @@ func readNotes(notes []note) record {
 		}
 		if n.TooLate > 0 {
 			rec.fates[n.TooLate].delivered = true
+		}
+		if n.Moving != nil {
+			f := rec.fates[n.Moving.Seq]
+			f.moving, f.earliest = n.Moving, min(f.earliest, n.Moving.Due)
+		}
+		if n.Moved > 0 {
+			f := rec.fates[n.Moved]
+			f.put, f.earliest, f.moving = *f.moving, f.moving.Due, nil
+		}
+		if n.TooLate > 0 {
+			rec.fates[n.TooLate].moving = nil
 		}
 		rec.seen = append(rec.seen, n.Seen...)
 		for _, p := range n.Progress {
@@ -230,13 +242,8 @@ func (v *verdict) kept(store *engine.Solo, rec record) {
 	}
 }
 
-// final reports what is wrong when everything is due: lost, twice, cancelled and delivered all the same, out of order.
+// final reports what is wrong when everything is due: lost, twice, cancelled and delivered all the same.
 func (v *verdict) final(rec record) {
-	type line struct {
-		topic        string
-		queue, level int
-	}
-	last := map[line]place{}
 	for _, f := range rec.sorted() {
 		n := len(f.places)
 		switch {
@@ -247,13 +254,38 @@ func (v *verdict) final(rec record) {
 		case f.acked && !f.taking && n == 0:
 			v.bad("message %d was acknowledged and is lost", f.Seq)
 		}
-		if n == 0 {
+	}
+	v.order(rec)
+}
+
+// order reports messages that overtook others: those of a level stand in order of storing, those with a time of their own
+// in order of it. What was begun and not answered may be either.
+func (v *verdict) order(rec record) {
+	type line struct {
+		topic        string
+		queue, level int
+	}
+	last := map[line]*fate{}
+	fates := rec.sorted()
+	slices.SortStableFunc(fates, func(a, b *fate) int {
+		if a.Level > 0 && a.Level == b.Level {
+			return 0 // by number, which is the order of storing
+		}
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Due, b.Due))
+	})
+	for _, f := range fates {
+		if len(f.places) == 0 || !f.acked || f.moving != nil || f.Due == 0 {
 			continue
 		}
 		at := line{f.Topic, f.Queue, f.Level}
-		if before, ok := last[at]; ok && before.Offset > f.places[0].Offset {
+		before := last[at]
+		last[at] = f
+		switch {
+		case before == nil || before.places[0].Offset < f.places[0].Offset:
+		case f.Level > 0:
 			v.bad("messages %d and %d of level %d are out of order in %s/%d", before.Seq, f.Seq, f.Level, f.Topic, f.Queue)
+		case before.Due < f.Due:
+			v.bad("messages %d and %d, due at %d and %d, are out of order in %s/%d", before.Seq, f.Seq, before.Due, f.Due, f.Topic, f.Queue)
 		}
-		last[at] = f.places[0]
 	}
 }

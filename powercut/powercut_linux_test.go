@@ -47,7 +47,7 @@ func TestPowerCut(t *testing.T) {
 				t.Skipf("no power cut on %s: this machine lacks %s", f.name, what)
 			}
 			run := recordRun(t, f, seed, false)
-			if run.did.Segments < 5 || run.did.Delivered < 50 || run.did.Cancelled < 5 {
+			if run.did.Segments < 5 || run.did.Delivered < 50 || run.did.Cancelled < 5 || run.did.Moved < 5 {
 				t.Errorf("the writer did too little to be worth a power cut: %+v", run.did)
 			}
 			for n := range images() {

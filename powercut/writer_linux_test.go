@@ -32,19 +32,23 @@ type note struct {
 	Put      []put     `json:",omitempty"` // with Offset or Due set
 	Taking   int       `json:",omitempty"` // seq of a message about to be cancelled
 	Taken    int       `json:",omitempty"` // seq of a cancelled message
-	TooLate  int       `json:",omitempty"` // seq of a message that could not be cancelled: it is delivered
+	TooLate  int       `json:",omitempty"` // seq of a message that could not be taken back: it is delivered
+	Moving   *put      `json:",omitempty"` // about to be moved to Due
+	Moved    int       `json:",omitempty"` // seq of a moved message
 	Seen     []place   `json:",omitempty"` // read from a queue
 	Progress []place   `json:",omitempty"` // committed: Offset is the next to read
 	Done     bool      `json:",omitempty"` // closed
 	Stats    *progress `json:",omitempty"`
 }
 
-// put is a message. Offset is its place when it was visible at once, else -1; Due is when it is due, else 0.
+// put is a message: visible at once, of a level, or with a delay of its own in ms. Offset is its place when it was visible
+// at once, else -1; Due is when it is due, else 0.
 type put struct {
 	Seq    int
 	Topic  string
 	Queue  int
 	Level  int
+	Delay  int64
 	Offset int64
 	Due    int64
 }
@@ -58,7 +62,7 @@ type place struct {
 }
 
 // progress says what the writer did, so that the test can tell whether it did enough.
-type progress struct{ Segments, Delivered, Cancelled int }
+type progress struct{ Segments, Delivered, Cancelled, Moved int }
 
 // body is the content of message seq: its number, and filling to a length that differs from message to message.
 func body(seq int) []byte {
@@ -141,7 +145,7 @@ func write(j job, in *bufio.Reader, out *json.Encoder) error {
 	return unmount(j.Dir)
 }
 
-// step moves the clock, stores, delivers, reads, and now and then cancels and commits offsets.
+// step moves the clock, stores, delivers, reads, and now and then cancels, moves and commits offsets.
 func (w *writer) step() error {
 	w.clock.wall += w.r.Int64N(1500)
 	if err := w.tell(note{Wall: w.clock.wall}); err != nil {
@@ -153,6 +157,11 @@ func (w *writer) step() error {
 	if w.r.IntN(3) == 0 {
 		if err := w.cancel(); err != nil {
 			return fmt.Errorf("cancel: %w", err)
+		}
+	}
+	if w.r.IntN(3) == 0 {
+		if err := w.move(); err != nil {
+			return fmt.Errorf("move: %w", err)
 		}
 	}
 	if _, err := w.store.Step(); err != nil {
@@ -170,11 +179,14 @@ func (w *writer) put() error {
 	for range 1 + w.r.IntN(6) {
 		w.seq++
 		p := put{Seq: w.seq, Topic: topics[w.r.IntN(len(topics))], Queue: w.r.IntN(queues), Offset: -1}
-		if w.r.IntN(3) > 0 {
+		switch w.r.IntN(3) {
+		case 0:
 			p.Level = 1 + w.r.IntN(6)
+		case 1:
+			p.Delay = 1 + w.r.Int64N(120_000)
 		}
 		puts = append(puts, p)
-		cmds = append(cmds, &engine.Put{Topic: p.Topic, Queue: p.Queue, Level: p.Level, Body: body(p.Seq)})
+		cmds = append(cmds, &engine.Put{Topic: p.Topic, Queue: p.Queue, Level: p.Level, DelayMs: p.Delay, Body: body(p.Seq)})
 	}
 	if err := w.tell(note{Putting: puts}); err != nil {
 		return err
@@ -221,6 +233,40 @@ func (w *writer) cancel() error {
 		return w.tell(note{Taken: seq})
 	case engine.Delivered:
 		return w.tell(note{TooLate: seq})
+	}
+	return fmt.Errorf("outcome %d: %w", answers[0].Outcome, answers[0].Err)
+}
+
+// move gives a waiting message another time, earlier or later. It keeps its number, and the new handle counts.
+func (w *writer) move() error {
+	if len(w.waiting) == 0 {
+		return nil
+	}
+	i := w.r.IntN(len(w.waiting))
+	p := w.waiting[i]
+	h := w.handles[p.Seq]
+	record, err := w.store.ReadPending(h)
+	if errors.Is(err, engine.ErrNoMessage) {
+		return nil // it is delivered
+	}
+	if err != nil {
+		return err
+	}
+	p.Level, p.Due = 0, w.clock.wall+1+w.r.Int64N(60_000)
+	if err := w.tell(note{Moving: &p}); err != nil {
+		return err
+	}
+	answers, err := w.store.Do(&engine.Move{Handle: h, DueMs: p.Due, Record: record})
+	if err != nil {
+		return err
+	}
+	switch answers[0].Outcome {
+	case engine.Moved:
+		w.waiting[i], w.handles[p.Seq] = p, answers[0].Handle()
+		w.did.Moved++
+		return w.tell(note{Moved: p.Seq})
+	case engine.Delivered:
+		return w.tell(note{TooLate: p.Seq})
 	}
 	return fmt.Errorf("outcome %d: %w", answers[0].Outcome, answers[0].Err)
 }
