@@ -74,6 +74,8 @@ type Engine struct {
 	space   space
 	scratch scratch
 	turns   map[uint32]uint32 // round robin, by topic
+	// segmentCost is what a segment takes before anything is in it: header and state record. 0: not known yet.
+	segmentCost Offset
 
 	visible  visible
 	released atomic.Int64          // Offset

@@ -48,5 +48,6 @@ func (e *Engine) writeState() error {
 		}
 		e.st.EndBatch(w.Finish(0), false)
 	}
+	e.segmentCost = e.log.End() - e.st.Segments[len(e.st.Segments)-1].Base
 	return e.usable()
 }

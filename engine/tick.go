@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
@@ -172,11 +173,19 @@ func (e *Engine) look(s *Status) {
 	}
 }
 
-// sealOld ends a segment that is not empty and old.
+// sealOld ends a segment that is old, if it is worth it: a segment costs a state record, and the checkpoint that lets the
+// one before it go. Else an idle store with a single timer would write those every day, and then, since that the old segment
+// went is a record in the new one, on and on.
 func (e *Engine) sealOld() {
 	segs := e.st.Segments
 	last := segs[len(segs)-1]
 	if e.batch.logMs-last.Opened < e.opts.SealAfter.Milliseconds() || !e.log.SegmentUsed() {
+		return
+	}
+	if e.segmentCost == 0 { // this life has begun no segment yet
+		e.segmentCost = commitlog.SegmentHeaderSize + Offset(len(e.st.Append(nil)))
+	}
+	if held := e.log.End() - last.Base - e.segmentCost; held < max(4*e.segmentCost, Offset(e.opts.SegmentSize/2048)) {
 		return
 	}
 	_ = e.seal() // busy until the next segment is there, as at any seal
