@@ -1,13 +1,15 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tidewheel/tidewheel/engine"
 )
 
 // kinds are what dump can print.
-const kinds = "commitlog, consumequeue, schedule, timerlog, statebits, checkpoint, mark, meta"
+var kinds = strings.Join(engine.DumpKinds(), ", ")
 
 func (a *app) dataDump() *cobra.Command {
 	var kind string
