@@ -55,6 +55,7 @@ func (e *Engine) openLanes(at caches) error {
 			Runs: e.opts.LooseRuns, NearMs: e.opts.Near.Milliseconds(),
 			Alive:    func(en *timerlog.Entry) (bool, error) { return e.st.Alive(en, lane, e.bits) },
 			Frontier: func() timerlog.Key { return e.st.Lanes[lane] },
+			Rolled:   func() Offset { return e.st.Rolled },
 		}
 		var err error
 		if cfg.Loose, err = e.openTable(i, timerlog.RingLoose, e.opts.LooseEntries, known); err != nil {

@@ -194,7 +194,7 @@ func (o Options) validate() error {
 	check(o.BitsBytes >= 0, "BitsBytes", o.BitsBytes, "0 or more")
 	check(o.Queues >= 1 && o.Queues <= maxQueues, "Queues", o.Queues, fmt.Sprintf("1 to %d", maxQueues))
 	check(o.UnitsPerFile >= 1 && o.UnitsPerFile <= maxCells, "UnitsPerFile", o.UnitsPerFile, "1 to 2^31-1")
-	check(o.TimerFileSize >= 4096 && o.TimerFileSize <= 1<<31, "TimerFileSize", o.TimerFileSize, "4096 to 2 GiB")
+	check(o.TimerFileSize >= 256 && o.TimerFileSize <= 1<<31, "TimerFileSize", o.TimerFileSize, "256 to 2 GiB")
 	check(o.EntriesPerFile >= 1 && o.EntriesPerFile <= maxCells, "EntriesPerFile", o.EntriesPerFile, "1 to 2^31-1")
 	check(o.Profile <= ProfileEdge, "Profile", o.Profile, "ProfileDefault or ProfileEdge")
 	if _, err := schedule.ParseLevels(o.Levels); err != nil {

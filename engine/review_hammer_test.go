@@ -64,8 +64,8 @@ func TestReviewHammer(t *testing.T) {
 		rounds = 2000
 	}
 	h.write(rand.New(rand.NewPCG(9, 9)), rounds)
-	if st := e.Stats(); st.Checkpoints == 0 || st.RolledMessages == 0 || st.Head == 0 {
-		t.Errorf("too little happened: %+v", st)
+	if !h.enough() {
+		t.Errorf("too little happened: %+v", e.Stats())
 	}
 	h.ended.Store(true)
 	wg.Wait()
@@ -75,6 +75,12 @@ func TestReviewHammer(t *testing.T) {
 	if _, err := engine.Check(env, ".", o); err != nil {
 		t.Error(err)
 	}
+}
+
+// enough says whether there was a checkpoint, a roll and a deletion of the log's head.
+func (h *hammer) enough() bool {
+	st := h.e.Stats()
+	return st.Checkpoints > 0 && st.RolledMessages > 0 && st.Head > 0
 }
 
 func (h *hammer) sync() {
@@ -88,10 +94,10 @@ func (h *hammer) sync() {
 	}
 }
 
-// write is the writer: some seconds a round.
+// write is the writer: some seconds a round. It takes more rounds, up to twenty times as many, until there was enough.
 func (h *hammer) write(r *rand.Rand, rounds int) {
 	running := 0
-	for round := range rounds {
+	for round := 0; round < rounds || round < 20*rounds && !h.enough(); round++ {
 		cmds := h.commands(r, round)
 		for len(cmds) > 0 {
 			answers, _, err := h.e.Append(cmds)

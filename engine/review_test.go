@@ -611,3 +611,47 @@ func TestReviewRollOfUnevenSizes(t *testing.T) {
 		}
 	}
 }
+
+// Files of the TimerLog go when nothing in them waits: also those that a message years away lies in, once the roll of its
+// record has put its entry into a newer one.
+func TestReviewTimerFilesGo(t *testing.T) {
+	o := young()
+	o.SecondsEntries, o.HoursEntries, o.LooseEntries, o.LooseRuns, o.TimerFileSize = 16, 16, 16, 2, 4096
+	s := enginetest.Open(t, enginetest.Config{Options: o})
+	count := 0
+	put := func(n int, delayMs int64) {
+		for _, a := range s.Do(ins(n, delayMs)...) {
+			if a.Outcome == engine.Scheduled {
+				count++
+			}
+		}
+	}
+	var most int64
+	for i := range 300 {
+		put(10, 30*60_000)
+		put(10, 5*3600_000)
+		if i%50 == 0 {
+			put(10, 100*dayMs)
+		}
+		s.Do(traffic(2)...)
+		s.Pass(10 * time.Minute)
+		if i%40 == 7 {
+			s.Reopen(time.Hour)
+		}
+		if i > 100 {
+			most = max(most, timerBytes(t, s.FS))
+		}
+	}
+	if limit := int64(60 * 4096); most > limit { // some 400 wait
+		t.Errorf("the TimerLog had up to %d bytes, want at most %d", most, limit)
+	}
+	s.Pass(101 * 24 * time.Hour)
+	for range 5 {
+		s.Do(traffic(8)...)
+		s.Pass(20 * time.Second)
+	}
+	info, _, _ := s.Topic("t")
+	if got := info.Queues[0].Next; got != int64(count) {
+		t.Errorf("%d messages were delivered, want %d", got, count)
+	}
+}

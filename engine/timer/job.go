@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/engine/timerwheel"
 )
@@ -14,8 +15,10 @@ type Flush struct {
 	table    *table
 	source   *frozen
 	frontier timerlog.Key     // at the start: what is not above it was delivered
+	rolled   commitlog.Offset // and what lies below has a copy
 	slots    *timerwheel.View // of a ring: where the older groups of each slot are
 	groups   []timerlog.Ref
+	tops     []commitlog.Offset // of each, the greatest position of an entry
 	linked   int
 }
 
@@ -25,7 +28,7 @@ func (l *Lane) NewFlush() *Flush {
 	if t == nil {
 		return nil
 	}
-	f := &Flush{table: t, source: t.frozen, frontier: l.cfg.Frontier()}
+	f := &Flush{table: t, source: t.frozen, frontier: l.cfg.Frontier(), rolled: l.rolled()}
 	if t.ring != nil {
 		f.slots = t.ring.wheel.View()
 	}
@@ -34,7 +37,7 @@ func (l *Lane) NewFlush() *Flush {
 
 // Run writes the groups. It may be repeated after an error.
 func (f *Flush) Run() error {
-	f.groups = f.groups[:0]
+	f.groups, f.tops = f.groups[:0], f.tops[:0]
 	if err := f.writeAll(); err != nil {
 		giveBack(f.table.log, f.groups)
 		f.groups = f.groups[:0]
@@ -59,7 +62,7 @@ func (f *Flush) writeAll() error {
 		if !ok {
 			return f.write(number, entries)
 		}
-		if !e.Late() && !f.frontier.Less(e.Key) {
+		if !e.Late() && !f.frontier.Less(e.Key) || e.Position < f.rolled {
 			continue
 		}
 		if n := f.number(e.Due); n != number {
@@ -94,7 +97,11 @@ func (f *Flush) write(number int64, entries []timerlog.Entry) error {
 	if err != nil {
 		return fmt.Errorf("timer: flush: %w", err)
 	}
-	f.groups = append(f.groups, ref)
+	top := commitlog.Offset(0)
+	for i := range entries {
+		top = max(top, entries[i].Position)
+	}
+	f.groups, f.tops = append(f.groups, ref), append(f.tops, top)
 	if !timerwheel.CanName(ref.Place()) {
 		return fmt.Errorf("timer: flush: a slot cannot name byte %d of file %d", ref.Offset, ref.File)
 	}
@@ -126,7 +133,7 @@ func (l *Lane) InstallFlush(f *Flush) (done bool) {
 	frontier := l.cfg.Frontier()
 	end := min(f.linked+linkPerInstall, len(f.groups))
 	for ; f.linked < end; f.linked++ {
-		t.ring.link(f.groups[f.linked], frontier)
+		t.ring.link(f.groups[f.linked], f.tops[f.linked], frontier)
 	}
 	if f.linked < len(f.groups) {
 		return false
@@ -143,6 +150,7 @@ type Compaction struct {
 	size    int          // entries of a group
 	sources []*runSource // those of the lane, only to know them again
 	inputs  []*runSource // copies that stand at the same entries, read by Run
+	rolled  commitlog.Offset
 	run     Run
 }
 
@@ -153,7 +161,7 @@ func (l *Lane) NewCompaction() *Compaction {
 	if len(t.runs) <= max(l.cfg.Runs, l.patience) {
 		return nil
 	}
-	c := &Compaction{log: t.log, size: t.capacity, sources: small(t.runs)}
+	c := &Compaction{log: t.log, size: t.capacity, sources: small(t.runs), rolled: l.rolled()}
 	for _, r := range c.sources {
 		c.inputs = append(c.inputs, r.again())
 	}
@@ -198,11 +206,12 @@ func (c *Compaction) write() error {
 	entries := make([]timerlog.Entry, 0, c.size)
 	for {
 		e, ok := m.first()
-		if n := len(entries); ok && n > 0 && entries[n-1].Key == e.Key {
-			// Two copies of one message: the roll wrote the one that lies higher, the other is stale.
-			if e.Position > entries[n-1].Position {
-				entries[n-1] = *e
-			}
+		n := len(entries)
+		double := ok && n > 0 && entries[n-1].Key == e.Key
+		if double && e.Position > entries[n-1].Position {
+			entries[n-1] = *e // two copies of one message: the roll wrote the one that lies higher, the other is stale
+		}
+		if double || ok && e.Position < c.rolled {
 			if err := m.advance(); err != nil {
 				return err
 			}
@@ -243,6 +252,7 @@ func (l *Lane) CompactionFailed() { l.patience = len(l.tables[0].runs) + l.cfg.R
 // Spill saves for a checkpoint what the memtables hold and no spill has.
 type Spill struct {
 	frontier timerlog.Key
+	rolled   commitlog.Offset
 	tables   []spillTable
 	state    State // without the new spills
 }
@@ -259,7 +269,7 @@ type spillTable struct {
 // NewSpill takes over what is to be saved: the spill must be installed before the next one is made. Writer, at the
 // checkpoint's batch boundary.
 func (l *Lane) NewSpill() *Spill {
-	s := &Spill{frontier: l.cfg.Frontier(), state: l.state()}
+	s := &Spill{frontier: l.cfg.Frontier(), rolled: l.rolled(), state: l.state()}
 	for i, t := range l.tables {
 		memtables := []*memtable{t.active}
 		if t.frozen != nil {
@@ -278,7 +288,9 @@ const spillEntries = 65536
 // Run writes the spills, without what was delivered meanwhile, and syncs. It may be repeated after an error, its own or that
 // of what follows it: nothing is written twice.
 func (s *Spill) Run() error {
-	waits := func(e *timerlog.Entry) bool { return e.Late() || s.frontier.Less(e.Key) }
+	waits := func(e *timerlog.Entry) bool {
+		return (e.Late() || s.frontier.Less(e.Key)) && e.Position >= s.rolled
+	}
 	for i := range s.tables {
 		t := &s.tables[i]
 		if err := t.write(waits); err != nil {

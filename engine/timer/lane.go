@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/schedule"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/engine/timerwheel"
@@ -18,9 +19,11 @@ type Config struct {
 	Seconds, Hours *Ring
 	NearMs         int64 // what is due this soon goes to seconds, beside what is due before the end of the next full hour
 
-	// Alive asks the fold whether an entry still waits, Frontier how far the lane has delivered.
+	// Alive asks the fold whether an entry still waits, Frontier how far the lane has delivered, Rolled below which position
+	// no entry is alive; nil: none was rolled.
 	Alive    func(e *timerlog.Entry) (bool, error)
 	Frontier func() timerlog.Key
+	Rolled   func() commitlog.Offset
 }
 
 // Table is the capacity of a memtable, in entries, and the family of files that it is flushed to.
@@ -61,11 +64,18 @@ func New(cfg Config) *Lane {
 		if r != nil {
 			t := newTable(uint8(kind), r.Entries, r.Log)
 			start := r.Wheel.Number(cfg.Frontier().Due)
-			t.ring = &ring{wheel: r.Wheel, log: r.Log, opened: start, swept: start, ends: map[int64]int64{}}
+			t.ring = &ring{wheel: r.Wheel, log: r.Log, opened: start, swept: start, ends: map[int64]fileEnd{}}
 			l.tables = append(l.tables, t)
 		}
 	}
 	return l
+}
+
+func (l *Lane) rolled() commitlog.Offset {
+	if l.cfg.Rolled == nil {
+		return 0
+	}
+	return l.cfg.Rolled()
 }
 
 // unknownBegin is before every slot.

@@ -3,7 +3,9 @@ package timer
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/engine/timerwheel"
 )
@@ -19,9 +21,17 @@ type ring struct {
 	open   []*runSource
 	swept  int64 // slots below are cleared
 
-	// ends says for each file the greatest slot that one of its groups belongs to: the file is needed until the frontier
-	// has passed it.
-	ends map[int64]int64
+	// ends says of each file of which the slots name a group how long it is needed. Older files than all of these are not:
+	// where a chain leads to one it ends.
+	ends map[int64]fileEnd
+}
+
+// fileEnd is the end of a file: it is needed until the frontier has passed slot, the greatest of its groups, or everything
+// below and at top, the greatest position of its entries, was rolled, whichever comes first. Positions grow from file to
+// file, so what a roll makes useless is always the oldest.
+type fileEnd struct {
+	slot int64
+	top  commitlog.Offset
 }
 
 // fits says whether two laps stay apart: the slot of a due time is less than a lap ahead of the frontier's.
@@ -52,7 +62,7 @@ func (r *ring) openNext(limit int64, frontier timerlog.Key) ([]*runSource, error
 	if !ok || r.wheel.Begin(s.Time) > limit {
 		return nil, nil
 	}
-	groups, err := r.chain(s)
+	groups, err := chain(r.log, s, r.floor())
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +81,20 @@ func (r *ring) openNext(limit int64, frontier timerlog.Key) ([]*runSource, error
 // openMost is how many sources of slots are kept, of which most may be at their end.
 const openMost = 256
 
-// chain lists the groups of a slot, newest first.
-func (r *ring) chain(s timerwheel.Slot) ([]timerlog.Ref, error) {
+// floor is the oldest file that is needed.
+func (r *ring) floor() int64 {
+	floor := int64(math.MaxInt64)
+	for file := range r.ends {
+		floor = min(floor, file)
+	}
+	return floor
+}
+
+// chain lists the groups of a slot, newest first, as far as they lie in files from floor on.
+func chain(log *timerlog.Log, s timerwheel.Slot, floor int64) ([]timerlog.Ref, error) {
 	var groups []timerlog.Ref
-	for at := s.Last; ; {
-		ref, prev, err := r.log.Lookup(at)
+	for at := s.Last; at != timerlog.NoPlace && at.File >= floor; {
+		ref, prev, err := log.Lookup(at)
 		if err != nil {
 			return nil, fmt.Errorf("timer: slot %d: %w", s.Time, err)
 		}
@@ -83,16 +102,17 @@ func (r *ring) chain(s timerwheel.Slot) ([]timerlog.Ref, error) {
 			return nil, fmt.Errorf("timer: slot %d: group of slot %d at byte %d of file %d", s.Time, ref.Slot, at.Offset, at.File)
 		}
 		groups = append(groups, ref)
-		if at == s.First || prev == timerlog.NoPlace {
-			return groups, nil
+		if at == s.First {
+			break
 		}
 		at = prev
 	}
+	return groups, nil
 }
 
-// link adds a group to its slot. What the frontier has passed is left out: all its entries are dead, and the index may
-// belong to the next lap.
-func (r *ring) link(ref timerlog.Ref, frontier timerlog.Key) {
+// link adds a group to its slot; top is the greatest position of its entries. What the frontier has passed is left out: all
+// its entries are dead, and the index may belong to the next lap.
+func (r *ring) link(ref timerlog.Ref, top commitlog.Offset, frontier timerlog.Key) {
 	if ref.Slot < r.wheel.Number(frontier.Due) {
 		return
 	}
@@ -103,7 +123,11 @@ func (r *ring) link(ref timerlog.Ref, frontier timerlog.Key) {
 	s.Last = ref.Place()
 	s.Count += uint32(ref.Count)
 	r.wheel.Set(s)
-	r.ends[ref.File] = max(r.ends[ref.File], ref.Slot)
+	end, ok := r.ends[ref.File]
+	if !ok {
+		end.slot = ref.Slot
+	}
+	r.ends[ref.File] = fileEnd{max(end.slot, ref.Slot), max(end.top, top)}
 	if ref.Slot < r.opened {
 		r.open = append(r.open, &runSource{log: r.log, run: Run{ref}, after: frontier})
 	}
@@ -115,13 +139,16 @@ func (r *ring) sweep(frontier timerlog.Key) {
 	r.swept = r.wheel.ClearBefore(r.swept, r.wheel.Number(frontier.Due), most)
 }
 
-// needs lists the files that hold groups at or above the frontier.
-func (r *ring) needs(frontier timerlog.Key) map[int64]int64 {
+// needs lists the files that hold a living group. Sources in those that do not are given up; it says whether there were any.
+func (r *ring) needs(frontier timerlog.Key, rolled commitlog.Offset) (ends map[int64]fileEnd, gone bool) {
 	now := r.wheel.Number(frontier.Due)
 	for file, end := range r.ends {
-		if end < now {
+		if end.slot < now || end.top < rolled {
 			delete(r.ends, file)
 		}
 	}
-	return r.ends
+	floor := r.floor()
+	n := len(r.open)
+	r.open = slices.DeleteFunc(r.open, func(s *runSource) bool { return s.run[0].File < floor })
+	return r.ends, len(r.open) < n
 }

@@ -54,7 +54,7 @@ func (l *Lane) newScan(after timerlog.Key, most int, last int64) *Scan {
 			if last != math.MaxInt64 {
 				to = min(to, t.ring.wheel.Number(last)+1)
 			}
-			s.merge.add(&ringSource{ring: t.ring, view: v, from: from, to: to, after: after})
+			s.merge.add(&ringSource{log: t.log, floor: t.ring.floor(), view: v, from: from, to: to, after: after})
 		}
 	}
 	if l.cfg.Queues != nil {
@@ -154,7 +154,8 @@ func (s *copySource) next() { s.entries = s.entries[1:] }
 
 // ringSource reads the slots of a ring one after the other.
 type ringSource struct {
-	ring     *ring
+	log      *timerlog.Log
+	floor    int64 // oldest file of the ring
 	view     *timerwheel.View
 	from, to int64
 	after    timerlog.Key
@@ -179,13 +180,13 @@ func (s *ringSource) head() (*timerlog.Entry, bool, error) {
 			}
 			s.from = s.slots[len(s.slots)-1].Time + 1
 		}
-		groups, err := s.ring.chain(s.slots[0])
+		groups, err := chain(s.log, s.slots[0], s.floor)
 		if err != nil {
 			return nil, false, err
 		}
 		s.groups.reset()
 		for _, ref := range groups {
-			s.groups.add(&runSource{log: s.ring.log, run: Run{ref}, after: s.after})
+			s.groups.add(&runSource{log: s.log, run: Run{ref}, after: s.after})
 		}
 		if err := s.groups.init(); err != nil {
 			return nil, false, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
@@ -23,8 +24,12 @@ type TableState struct {
 	Ends   []FileEnd // of a ring
 }
 
-// FileEnd says up to which slot a file of a ring's family is needed.
-type FileEnd struct{ File, Slot int64 }
+// FileEnd says how long a file of a ring's family is needed: until the frontier has passed the slot, or what lies up to the
+// position was rolled.
+type FileEnd struct {
+	File, Slot int64
+	Top        commitlog.Offset
+}
 
 // state is what there is now, without what no spill holds.
 func (l *Lane) state() State {
@@ -37,8 +42,10 @@ func (l *Lane) state() State {
 			}
 		}
 		if t.ring != nil {
-			for file, slot := range t.ring.needs(l.cfg.Frontier()) {
-				at.Ends = append(at.Ends, FileEnd{file, slot})
+			ends, gone := t.ring.needs(l.cfg.Frontier(), l.rolled())
+			l.stale = l.stale || gone
+			for file, end := range ends {
+				at.Ends = append(at.Ends, FileEnd{file, end.slot, end.top})
 			}
 			slices.SortFunc(at.Ends, func(a, b FileEnd) int { return int(a.File - b.File) })
 		}
@@ -144,14 +151,15 @@ func (l *Lane) loadTable(t *table, s TableState) error {
 		t.ring.opened, t.ring.swept = start, start
 		t.ring.wheel.ClearBefore(start-int64(t.ring.wheel.Slots())-1, start, 0) // what the last sweep did not come to
 		for _, e := range s.Ends {
-			t.ring.ends[e.File] = e.Slot
+			t.ring.ends[e.File] = fileEnd{e.Slot, e.Top}
 		}
 	}
 	for _, ref := range s.Spills {
 		t.active.spills = append(t.active.spills, ref)
 		t.active.held += ref.Count
 		err := t.log.Each(ref, func(e timerlog.Entry) error {
-			alive, err := l.cfg.Alive(&e)
+			l.entry = e // whose address is given away: e itself would be made on the heap, for each entry
+			alive, err := l.cfg.Alive(&l.entry)
 			if alive {
 				t.active.load(e)
 			}
@@ -203,6 +211,7 @@ func (s State) Append(b []byte) []byte {
 		for _, e := range t.Ends {
 			b = binary.AppendUvarint(b, uint64(e.File))
 			b = binary.AppendVarint(b, e.Slot)
+			b = binary.AppendUvarint(b, uint64(e.Top))
 		}
 	}
 	return b
@@ -228,8 +237,8 @@ func DecodeState(b []byte) (s State, rest []byte, err error) {
 		for runs := r.count(1); runs > 0 && r.err == nil; runs-- {
 			t.Runs = append(t.Runs, r.refs())
 		}
-		for ends := r.count(2); ends > 0 && r.err == nil; ends-- {
-			t.Ends = append(t.Ends, FileEnd{File: int64(r.uvarint()), Slot: r.varint()})
+		for ends := r.count(3); ends > 0 && r.err == nil; ends-- {
+			t.Ends = append(t.Ends, FileEnd{File: int64(r.uvarint()), Slot: r.varint(), Top: commitlog.Offset(r.uvarint())})
 		}
 		s.Tables = append(s.Tables, t)
 	}
