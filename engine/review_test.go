@@ -616,7 +616,7 @@ func TestReviewRollOfUnevenSizes(t *testing.T) {
 // record has put its entry into a newer one.
 func TestReviewTimerFilesGo(t *testing.T) {
 	o := young()
-	o.SecondsEntries, o.HoursEntries, o.LooseEntries, o.LooseRuns, o.TimerFileSize = 16, 16, 16, 2, 4096
+	o.SecondsEntries, o.HoursEntries, o.LooseEntries, o.LooseRuns, o.TimerFileSize = 16, 16, 16, 2, 256
 	s := enginetest.Open(t, enginetest.Config{Options: o})
 	count := 0
 	put := func(n int, delayMs int64) {
@@ -653,5 +653,36 @@ func TestReviewTimerFilesGo(t *testing.T) {
 	info, _, _ := s.Topic("t")
 	if got := info.Queues[0].Next; got != int64(count) {
 		t.Errorf("%d messages were delivered, want %d", got, count)
+	}
+}
+
+// A flush writes by slot, a roll goes by position: a file that was rolled whole stays while one of the same flush before it is
+// needed, since the chain of a slot leads through it.
+func TestReviewRollWithinAFlush(t *testing.T) {
+	o := young()
+	o.SecondsEntries, o.HoursEntries, o.LooseEntries, o.TimerFileSize, o.CheckpointEvery = 32, 32, 4, 256, 4096
+	s := enginetest.Open(t, enginetest.Config{Options: o})
+	const n = 24
+	for range 4 {
+		for i := range n { // later ones are due earlier
+			p := in(fmt.Sprint(i), int64(n-i+100)*dayMs)
+			p.Body = make([]byte, 600)
+			stored(t, s, p)
+			s.Step()
+		}
+	}
+	for i := range 2000 {
+		if i%8 == 0 {
+			s.Do(traffic(1)...)
+		}
+		s.Clock.Pass(time.Second)
+		turn(t, s, true)
+		page, err := s.Solo.Pending(engine.Filter{}, "", 1000)
+		if err != nil || len(page.Messages) != 4*n {
+			t.Fatalf("step %d: %d are listed, %d wait: %v", i, len(page.Messages), 4*n, err)
+		}
+	}
+	if s.Stats().RolledMessages < 4*n {
+		t.Errorf("only %d messages were rolled", s.Stats().RolledMessages)
 	}
 }

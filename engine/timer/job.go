@@ -18,7 +18,7 @@ type Flush struct {
 	rolled   commitlog.Offset // and what lies below has a copy
 	slots    *timerwheel.View // of a ring: where the older groups of each slot are
 	groups   []timerlog.Ref
-	tops     []commitlog.Offset // of each, the greatest position of an entry
+	top      commitlog.Offset // the greatest position of an entry
 	linked   int
 }
 
@@ -37,7 +37,7 @@ func (l *Lane) NewFlush() *Flush {
 
 // Run writes the groups. It may be repeated after an error.
 func (f *Flush) Run() error {
-	f.groups, f.tops = f.groups[:0], f.tops[:0]
+	f.groups, f.top = f.groups[:0], 0
 	if err := f.writeAll(); err != nil {
 		giveBack(f.table.log, f.groups)
 		f.groups = f.groups[:0]
@@ -97,11 +97,10 @@ func (f *Flush) write(number int64, entries []timerlog.Entry) error {
 	if err != nil {
 		return fmt.Errorf("timer: flush: %w", err)
 	}
-	top := commitlog.Offset(0)
 	for i := range entries {
-		top = max(top, entries[i].Position)
+		f.top = max(f.top, entries[i].Position)
 	}
-	f.groups, f.tops = append(f.groups, ref), append(f.tops, top)
+	f.groups = append(f.groups, ref)
 	if !timerwheel.CanName(ref.Place()) {
 		return fmt.Errorf("timer: flush: a slot cannot name byte %d of file %d", ref.Offset, ref.File)
 	}
@@ -133,7 +132,7 @@ func (l *Lane) InstallFlush(f *Flush) (done bool) {
 	frontier := l.cfg.Frontier()
 	end := min(f.linked+linkPerInstall, len(f.groups))
 	for ; f.linked < end; f.linked++ {
-		t.ring.link(f.groups[f.linked], f.tops[f.linked], frontier)
+		t.ring.link(f.groups[f.linked], f.top, frontier)
 	}
 	if f.linked < len(f.groups) {
 		return false

@@ -27,8 +27,9 @@ type ring struct {
 }
 
 // fileEnd is the end of a file: it is needed until the frontier has passed slot, the greatest of its groups, or everything
-// below and at top, the greatest position of its entries, was rolled, whichever comes first. Positions grow from file to
-// file, so what a roll makes useless is always the oldest.
+// below and at top was rolled, whichever comes first. Top is the greatest position in the flushes that wrote to the file, not
+// in the file: it grows from flush to flush, but a flush writes by slot. So what a roll makes useless is always the oldest,
+// and no chain leads through it to what is not.
 type fileEnd struct {
 	slot int64
 	top  commitlog.Offset
@@ -110,7 +111,7 @@ func chain(log *timerlog.Log, s timerwheel.Slot, floor int64) ([]timerlog.Ref, e
 	return groups, nil
 }
 
-// link adds a group to its slot; top is the greatest position of its entries. What the frontier has passed is left out: all
+// link adds a group to its slot; top is the greatest position in its flush. What the frontier has passed is left out: all
 // its entries are dead, and the index may belong to the next lap.
 func (r *ring) link(ref timerlog.Ref, top commitlog.Offset, frontier timerlog.Key) {
 	if ref.Slot < r.wheel.Number(frontier.Due) {
