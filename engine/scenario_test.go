@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -652,3 +653,6 @@ func contents(t *testing.T, fsys vfs.FS, name string) []byte {
 	}
 	return b
 }
+
+// newRand returns a generator of a seed.
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 17)) }
