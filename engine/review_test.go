@@ -573,9 +573,7 @@ func TestReviewRollOfUnevenSizes(t *testing.T) {
 		s := enginetest.Open(t, enginetest.Config{Options: young()})
 		var small []engine.Answer
 		for range 40 {
-			for _, a := range s.Do(ins(100, 5000)...) {
-				small = append(small, a)
-			}
+			small = append(small, s.Do(ins(100, 5000)...)...)
 			s.Step()
 		}
 		for i := range 30 {

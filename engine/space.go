@@ -64,10 +64,10 @@ func (e *Engine) takesPuts() error {
 	s := &e.space
 	if mono := e.env.Mono(); s.looked == 0 || mono-s.looked >= diskLookNs {
 		s.looked = mono
-		s.full, s.limit = e.diskFull()
+		s.limit, s.full = e.diskFull()
 	}
 	if s.full == nil && e.log.End() >= s.limit {
-		s.full, s.limit = e.diskFull()
+		s.limit, s.full = e.diskFull()
 	}
 	return s.full
 }
@@ -77,29 +77,29 @@ func (e *Engine) lookAgain() {
 	s := &e.space
 	if mono := e.env.Mono(); s.full != nil && mono-s.looked >= diskLookNs {
 		s.looked = mono
-		s.full, s.limit = e.diskFull()
+		s.limit, s.full = e.diskFull()
 	}
 }
 
 // diskFull compares the log with its high-water mark, and the disk with what is kept for going on. It says at which end of
 // the log it should be asked again, before the second is over.
-func (e *Engine) diskFull() (full error, again Offset) {
+func (e *Engine) diskFull() (again Offset, full error) {
 	again = math.MaxInt64
 	if high := e.opts.HighWater; high > 0 {
 		size := e.log.Size()
 		if size >= high {
-			return fmt.Errorf("%w: the log has %d bytes, the high-water mark is %d", ErrDiskFull, size, high), 0
+			return 0, fmt.Errorf("%w: the log has %d bytes, the high-water mark is %d", ErrDiskFull, size, high)
 		}
 		again = e.log.End() + max(Offset(high-size)/2, lookBytes) // a segment may be longer than what is in it
 	}
 	free, err := vfs.Free(e.fs)
 	if err != nil {
-		return nil, again // it is asked again; a write will say what is wrong
+		return again, nil // it is asked again; a write will say what is wrong
 	}
 	if keep := uint64(max(e.opts.Reserve, 0)) * uint64(e.opts.SegmentSize); free < keep {
-		return fmt.Errorf("%w: %d bytes are free, %d are kept for deliveries", ErrDiskFull, free, keep), 0
+		return 0, fmt.Errorf("%w: %d bytes are free, %d are kept for deliveries", ErrDiskFull, free, keep)
 	}
-	return nil, again
+	return again, nil
 }
 
 // lookBytes is how much is appended at least between two looks at the log's size.

@@ -46,7 +46,7 @@ var (
 
 // local makes a name relative. What it leaves of it, the os.Root judges.
 func local(name string) string {
-	name = strings.TrimLeft(name, "/"+string(filepath.Separator))
+	name = strings.TrimLeftFunc(name, func(r rune) bool { return r == '/' || r == filepath.Separator })
 	if name == "" {
 		return "."
 	}

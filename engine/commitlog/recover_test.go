@@ -276,7 +276,7 @@ func TestRecoverNewerFormat(t *testing.T) {
 		t.Errorf("segment: %v", err)
 	}
 
-	x, fsys = logWith(t, 2, 0)
+	_, fsys = logWith(t, 2, 0)
 	f, err := fsys.OpenFile(logDir+"/mark", os.O_RDWR, 0)
 	must(t, err)
 	b = make([]byte, 64)

@@ -17,7 +17,6 @@ type Scan struct {
 	merge merge
 	views []*timerwheel.View
 	limit timerlog.Key // of the picture: memtables were copied up to here
-	last  timerlog.Key
 	began bool
 }
 
@@ -93,17 +92,15 @@ func (s *Scan) Next() (e timerlog.Entry, ok bool, err error) {
 		}
 		s.began = true
 	}
-	for {
-		head, ok := s.merge.first()
-		if !ok || s.limit.Less(head.Key) {
-			return timerlog.Entry{}, false, nil
-		}
-		e = *head
-		if err := s.merge.advance(); err != nil {
-			return e, false, fmt.Errorf("timer: scan: %w", err)
-		}
-		return e, true, nil
+	head, ok := s.merge.first()
+	if !ok || s.limit.Less(head.Key) {
+		return timerlog.Entry{}, false, nil
 	}
+	e = *head
+	if err := s.merge.advance(); err != nil {
+		return e, false, fmt.Errorf("timer: scan: %w", err)
+	}
+	return e, true, nil
 }
 
 // Limited says that the scan ended before the lane did: the next one goes on behind the key.
