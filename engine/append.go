@@ -204,6 +204,9 @@ func (e *Engine) whenDue(p *Put) (when, error) {
 		}
 		return w, nil
 	}
+	if set == 0 {
+		return when{due: math.MinInt64}, nil // at once, also by a clock before 1970
+	}
 	due := p.DueMs
 	if p.DelayMs != 0 {
 		if p.DelayMs < 0 {

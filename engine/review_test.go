@@ -684,3 +684,14 @@ func TestReviewRollWithinAFlush(t *testing.T) {
 		t.Errorf("only %d messages were rolled", s.Stats().RolledMessages)
 	}
 }
+
+// A message without a time is visible at once, whatever the clock shows.
+func TestReviewClockBefore1970(t *testing.T) {
+	for _, wall := range []int64{-1 << 62, -1, 0, 1 << 62} {
+		s := enginetest.Open(t, enginetest.Config{Options: young(), Clock: enginetest.NewClock(wall)})
+		if a := do(s, put("a", 0)); a.Outcome != engine.Stored {
+			t.Errorf("at %d: %v until %d: %v", wall, a.Outcome, a.DueMs, a.Err)
+		}
+		wantRead(t, s, "a")
+	}
+}
