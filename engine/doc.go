@@ -25,8 +25,7 @@
 //	meta                     who this store is (internal/meta)
 //	keys                     keys of handles (handle)
 //	lock                     held while a process has the store open
-//	mark                     how far the log is known to be durable (commitlog)
-//	commitlog/               the segments (commitlog)
+//	commitlog/               the segments, and the mark: how far they are known to be durable (commitlog)
 //	consumequeue/<topic>/<queue>/  what is visible, by queue offset (consumequeue)
 //	schedule/<delay>/        messages of one delay value, in order of due time (schedule)
 //	timerlog/loose/          waiting messages that are out of that order (timerlog)

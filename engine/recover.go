@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"strings"
 
@@ -290,6 +291,14 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	return nil
 }
 
+// firstUnit is the first offset of a queue whose unit is there; above every offset if it has none.
+func (e *Engine) firstUnit(topic, queue uint32) int64 {
+	if q := e.queues.Queue(topic, queue); q != nil {
+		return int64(q.First())
+	}
+	return math.MaxInt64
+}
+
 // flushNow ends a flush during a replay.
 func flushNow(l *timer.Lane) error {
 	f := l.NewFlush()
@@ -317,6 +326,7 @@ func (e *Engine) foldBatch(st *state.State, b *commitlog.Batch, ix state.Index, 
 	seal := b.Has(commitlog.FlagSeal)
 	if b.Has(commitlog.FlagHole) {
 		st.LostBatches(b.Base, b.End())
+		st.Behead(e.log.First(), e.firstUnit) // the trim of segments that are gone may have been there
 		st.EndBatch(b.End(), seal)
 		return nil
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"slices"
 	"sort"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
@@ -282,6 +283,23 @@ func (s *State) InHole(pos Offset) bool { return holds(s.Holes, pos) || holds(s.
 func holds(sorted []Hole, pos Offset) bool {
 	i := sort.Search(len(sorted), func(i int) bool { return sorted[i].To > pos })
 	return i < len(sorted) && pos >= sorted[i].From
+}
+
+// Behead folds what a trim in a lost range would have said: the log begins at head, and a queue at the first of its units
+// that is there, which first says. It is only for a fold that is lossy: the next state record is made from it.
+func (s *State) Behead(head Offset, first func(topic, queue uint32) int64) {
+	kept := slices.IndexFunc(s.Segments, func(g Segment) bool { return g.Base >= head })
+	if kept <= 0 {
+		return
+	}
+	s.Segments = slices.Delete(s.Segments, 0, kept)
+	s.hitSeg = 0
+	for _, t := range s.Topics {
+		for i := range t.Queues {
+			q := &t.Queues[i]
+			q.Min = max(q.Min, min(first(t.ID, uint32(i)), q.Next))
+		}
+	}
 }
 
 // Lossy says whether the fold waits for a state record after a lost range.
