@@ -29,7 +29,8 @@ type CheckReport struct {
 // Check proves a data directory that nobody has open: every byte of the log has its checksum, the state that a restart
 // would have is the fold of the whole log, each unit of a ConsumeQueue, each state bit and each waiting message is the one
 // that the log gives, once, and what they point to can be read. It changes nothing. The error names the first faults, by
-// file and byte where it can. Its memory grows with the number of state bits that the log made, a quarter of a byte each.
+// file and byte where it can. Its memory grows with the number of state bits that the log made, a quarter of a byte each,
+// and where no checkpoint can be used with what waits.
 func Check(env Env, dir string, opts Options) (CheckReport, error) {
 	opts.NoLock = true
 	if opts.SegmentSize == 0 {
