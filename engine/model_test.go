@@ -34,7 +34,7 @@ func TestModelRegressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := play(t, enginetest.History{Seed: r.seed, Ops: list}); err != nil {
+			if _, err := play(t, enginetest.History{Seed: r.seed, Ops: list}, healthy); err != nil {
 				t.Error(err)
 			}
 		})
@@ -50,9 +50,9 @@ func TestModel(t *testing.T) {
 	met := &coverage{counts: enginetest.Coverage{}}
 	ran := enginetest.Seeds(t, 1, n, func(seed uint64) error {
 		h := enginetest.RandomHistory(seed, 160)
-		c, err := play(t, h)
+		c, err := play(t, h, healthy)
 		met.add(c)
-		return explain(t, h, err)
+		return explain(h, err, healthy)
 	})
 	t.Logf("%d histories; met: %s", ran, met)
 	if ran >= 300 {
@@ -63,9 +63,14 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// healthy opens a new store with the options of a seed.
+func healthy(seed uint64) (*enginetest.Sim, error) {
+	return enginetest.NewSim(enginetest.SeedConfig(seed))
+}
+
 // play runs a history to its end.
-func play(t *testing.T, h enginetest.History) (enginetest.Coverage, error) {
-	s, err := enginetest.NewSim(enginetest.SeedConfig(h.Seed))
+func play(t *testing.T, h enginetest.History, open func(seed uint64) (*enginetest.Sim, error)) (enginetest.Coverage, error) {
+	s, err := open(h.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +82,12 @@ func play(t *testing.T, h enginetest.History) (enginetest.Coverage, error) {
 }
 
 // explain adds the shortest history that fails in the same way to an error.
-func explain(t *testing.T, h enginetest.History, err error) error {
+func explain(h enginetest.History, err error, open func(seed uint64) (*enginetest.Sim, error)) error {
 	if err == nil {
 		return nil
 	}
 	small := enginetest.Shrink(h, 20*time.Second, time.Now, func(h enginetest.History) error {
-		s, err := enginetest.NewSim(enginetest.SeedConfig(h.Seed))
+		s, err := open(h.Seed)
 		if err != nil {
 			return err
 		}
@@ -118,5 +123,29 @@ func (c *coverage) want(t *testing.T, what ...string) {
 		if c.counts[w] == 0 {
 			t.Errorf("the histories never met %q", w)
 		}
+	}
+}
+
+// TestModelFaults runs random histories on a disk that fails and is full at times, and is mended.
+func TestModelFaults(t *testing.T) {
+	n := enginetest.ReadVolume(t).Pick(150, 8_000, 80_000)
+	if testing.Short() {
+		n /= 5
+	}
+	met := &coverage{counts: enginetest.Coverage{}}
+	open := func(seed uint64) (*enginetest.Sim, error) {
+		c := enginetest.SeedConfig(seed)
+		c.Faulty = true
+		return enginetest.NewSim(c)
+	}
+	ran := enginetest.Seeds(t, 2_000_001, n, func(seed uint64) error {
+		h := enginetest.FaultyHistory(seed, 140)
+		c, err := play(t, h, open)
+		met.add(c)
+		return explain(h, err, open)
+	})
+	t.Logf("%d histories; met: %s", ran, met)
+	if ran >= 150 {
+		met.want(t, "fault", "full disk", "healed", "gave up", "refused engine: disk full")
 	}
 }

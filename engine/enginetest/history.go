@@ -44,6 +44,19 @@ func RandomHistory(seed uint64, n int) History {
 	return h
 }
 
+// FaultyHistory returns the history of a seed for a Sim whose disk fails and is full at times.
+func FaultyHistory(seed uint64, n int) History {
+	h := RandomHistory(seed, n)
+	r := newRand(seed, 4)
+	for i := range h.Ops {
+		if r.IntN(12) == 0 {
+			h.Ops[i] = Op{[]string{"fault", "fault", "full", "heal", "heal"}[r.IntN(5)], r.IntN(256), r.IntN(256)}
+		}
+	}
+	h.Ops = append(h.Ops, Op{"heal", r.IntN(256), 0})
+	return h
+}
+
 // kinds lists the kinds of steps, sorted.
 func kinds() []string { return slices.Sorted(maps.Keys(ops)) }
 

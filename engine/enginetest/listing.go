@@ -96,7 +96,7 @@ func (m *Model) listed(l *listing, w *engine.Waiting) {
 // opCount settles, and compares the counts by hour, by topic and second, and a filtered listing, with the truth.
 func opCount(s *Sim, a, b int) {
 	s.Settle()
-	if s.stuck() {
+	if s.stuck() || len(s.Model.journal) > 0 {
 		return
 	}
 	const hour = 3600_000

@@ -315,6 +315,10 @@ func (m *Model) verifyFates(e *engine.Engine) {
 			continue
 		}
 		got, _, err := e.Verdict(x.handle)
+		if err != nil && m.Faulty {
+			m.blind = true
+			return
+		}
 		if err != nil {
 			m.violated("verdict on m%d: %v", i, err)
 			return
@@ -369,7 +373,7 @@ func (m *Model) sizeOf(n int) (int, bool) {
 // pullPiece pulls a piece of a queue, with limits, and compares it with what was seen.
 func (m *Model) pullPiece(e *engine.Engine, name string, queueNo, a, b int) {
 	t := m.topics[name]
-	if t == nil || m.deleting(name) {
+	if t == nil || m.Faulty || m.deleting(name) {
 		return
 	}
 	q := m.queues[engine.QueueRef{Topic: t.id, Queue: uint32(queueNo)}]

@@ -61,6 +61,11 @@ func init() {
 		"crash":  {3, func(s *Sim, a, b int) { s.Crash(policy(b), downtime(a)) }},
 		"tune":   {1, opTune},
 		"levels": {1, opLevels},
+
+		// Of a Sim with SimConfig.Faulty only.
+		"fault": {0, opFault},
+		"full":  {0, opFull},
+		"heal":  {0, opHeal},
 	}
 }
 
@@ -407,8 +412,7 @@ func policy(b int) crashfs.Policy {
 // opTune opens the store again with other sizes of what is local.
 func opTune(s *Sim, a, _ int) {
 	s.opts = tune(s.opts, a)
-	s.Reopen(0) // the model hears of the calls before with the old options
-	s.Model.Tune(s.opts, levelTables[s.table])
+	s.Reopen(0)
 }
 
 // opLevels opens the store again with another table of levels.
@@ -416,5 +420,4 @@ func opLevels(s *Sim, a, _ int) {
 	s.table = a % len(levelTables)
 	s.opts.Levels = formatLevels(levelTables[s.table])
 	s.Reopen(0)
-	s.Model.Tune(s.opts, levelTables[s.table])
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
+	"github.com/tidewheel/tidewheel/fsadapter/faultfs"
 )
 
 // Sim drives one engine call by call in one goroutine, as a history says: calls come in an order that the contract
@@ -31,6 +32,7 @@ type Sim struct {
 	table int // of levelTables
 	plain bool
 	wrap  func(disk *crashfs.FS) vfs.FS
+	sick  *faultfs.FS // around FS; nil unless SimConfig.Faulty
 
 	e         *engine.Engine
 	jobs      []*job
@@ -115,6 +117,8 @@ type SimConfig struct {
 	Plain   bool // a file system that cannot preallocate
 	// Wrap is put between the disk and the engine, nil for nothing. It is called for each life of the engine.
 	Wrap func(disk *crashfs.FS) vfs.FS
+	// Faulty lets the steps "fault" and "full" do something.
+	Faulty bool
 }
 
 // NewSim opens a new store. It returns the Sim also with an error, since the disk may have been made to fail.
@@ -123,6 +127,9 @@ func NewSim(c SimConfig) (*Sim, error) {
 	s := &Sim{
 		FS: crashfs.New(crashfs.Options{Trace: 64}), Clock: NewClock(Epoch), seed: c.Seed, dir: ".",
 		opts: c.Options, table: c.Table, plain: c.Plain, wrap: c.Wrap, rng: newRand(c.Seed, 3), cover: Coverage{},
+	}
+	if c.Faulty {
+		s.wrap = s.wrapFaulty
 	}
 	s.Model = NewModel(c.Options, levelTables[c.Table], s.running)
 	if err := s.open(); err != nil {
@@ -214,10 +221,14 @@ func (s *Sim) Do(op Op) {
 	if !ok {
 		panic("enginetest: no step " + op.Kind)
 	}
-	if s.stuck() {
+	if s.stuck() && op.Kind != "heal" || s.Model.Err() != nil {
 		return
 	}
 	s.steps++
+	if s.e == nil {
+		o.do(s, op.A, op.B)
+		return
+	}
 	s.logf("-- %s %d %d (wall %d, run %d, end %d)", op.Kind, op.A, op.B, s.Clock.Wall(), s.running(), s.e.Stats().End)
 	o.do(s, op.A, op.B)
 }
@@ -311,6 +322,9 @@ func (s *Sim) tick() engine.Status {
 	before := s.e.Stats()
 	st := s.e.Tick()
 	s.next = st.Next
+	if st.Err != nil && (!s.Failing || errors.Is(st.Err, engine.ErrFailed)) {
+		s.failed("tick", st.Err)
+	}
 	for _, j := range st.Jobs {
 		s.cover["job "+j.Kind()]++
 		s.jobs = append(s.jobs, &job{Job: j})
@@ -378,7 +392,9 @@ func (s *Sim) Settle() {
 			continue
 		}
 		if !st.Blocked && len(s.Model.journal) == 0 {
-			s.Model.Quiet(s.Clock.Wall())
+			if !s.Failing { // else a lane that cannot be read is tried again a second later
+				s.Model.Quiet(s.Clock.Wall())
+			}
 			return
 		}
 		if !s.Failing {
@@ -392,7 +408,7 @@ func (s *Sim) Settle() {
 // Verify settles, and reads and compares everything.
 func (s *Sim) Verify() {
 	s.Settle()
-	if !s.stuck() {
+	if !s.stuck() && (len(s.Model.journal) == 0 || !s.Failing) {
 		s.Model.Verify(s.e)
 	}
 }

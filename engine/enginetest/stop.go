@@ -47,7 +47,8 @@ func (s *Sim) restart(disk *crashfs.FS, down time.Duration) {
 		return
 	}
 	s.logf("   opened, the log ends at %d", s.e.Released())
-	s.Model.Recovered(s.e)
+	s.Model.Recovered(s.e) // it hears of calls from before, under the options of then
+	s.Model.Tune(s.opts, levelTables[s.table])
 }
 
 // GaveUp says that the engine is of no more use: it could not be opened, it said that it failed, or it cannot be read.
@@ -67,8 +68,9 @@ func (s *Sim) Mend(disk *crashfs.FS) {
 	}
 	s.halt(disk, 0)
 	s.engineErr, s.Failing = nil, false
-	s.Model.Faulty, s.Model.Lenient = false, false
-	s.restart(disk, 0)
+	s.Model.Faulty = false
+	s.restart(disk, 0) // the model hears of refusals from before
+	s.Model.Lenient = false
 }
 
 // halt notes that the engine is gone.
