@@ -18,55 +18,51 @@ type action struct {
 	do     func(s *Sim, a, b int)
 }
 
-var ops map[string]action
+// ops are the kinds of steps. It never changes.
+var ops = map[string]action{
+	"put":    {6, func(s *Sim, a, b int) { s.call(s.put(a, b, 0)) }},
+	"level":  {14, func(s *Sim, a, b int) { s.call(s.put(a, b, s.level(a))) }},
+	"delay":  {10, func(s *Sim, a, b int) { s.call(s.timed(a, b)) }},
+	"batch":  {4, opBatch},
+	"fill":   {3, opFill},
+	"bad":    {2, opBad},
+	"cancel": {6, opCancel},
+	"forge":  {1, opForge},
+	"move":   {4, opMove},
+	"moves":  {3, opMoves},
+	"undo":   {3, opUndo},
+	"list":   {3, opList},
+	"count":  {1, opCount},
+	"pull":   {3, opPull},
+	"view":   {2, opView},
+	"offset": {3, opOffset},
+	"define": {1, opDefine},
+	"delete": {1, opDelete},
+	"group":  {1, opGroup},
 
-func init() {
-	// A literal in the declaration would be an initialization cycle: some steps do others.
-	ops = map[string]action{
-		"put":    {6, func(s *Sim, a, b int) { s.call(s.put(a, b, 0)) }},
-		"level":  {14, func(s *Sim, a, b int) { s.call(s.put(a, b, s.level(a))) }},
-		"delay":  {10, func(s *Sim, a, b int) { s.call(s.timed(a, b)) }},
-		"batch":  {4, opBatch},
-		"fill":   {3, opFill},
-		"bad":    {2, opBad},
-		"cancel": {6, opCancel},
-		"forge":  {1, opForge},
-		"move":   {4, opMove},
-		"moves":  {3, opMoves},
-		"undo":   {3, opUndo},
-		"list":   {3, opList},
-		"count":  {1, opCount},
-		"pull":   {3, opPull},
-		"view":   {2, opView},
-		"offset": {3, opOffset},
-		"define": {1, opDefine},
-		"delete": {1, opDelete},
-		"group":  {1, opGroup},
+	"pass":    {8, opPass},
+	"step":    {2, opStep},
+	"tick":    {10, func(s *Sim, _, _ int) { s.tick() }},
+	"commit":  {8, func(s *Sim, _, _ int) { s.commit() }},
+	"sync":    {8, func(s *Sim, _, _ int) { s.sync() }},
+	"release": {6, func(s *Sim, a, _ int) { s.release(a % 3) }},
+	"sane":    {4, opSane},
+	"run":     {8, opRun},
+	"install": {10, opInstall},
+	"jobs":    {3, func(s *Sim, _, _ int) { s.doJobs() }},
+	"settle":  {2, func(s *Sim, _, _ int) { s.Settle() }},
+	"verify":  {1, func(s *Sim, _, _ int) { s.Verify() }},
 
-		"pass":    {8, opPass},
-		"step":    {2, opStep},
-		"tick":    {10, func(s *Sim, _, _ int) { s.tick() }},
-		"commit":  {8, func(s *Sim, _, _ int) { s.commit() }},
-		"sync":    {8, func(s *Sim, _, _ int) { s.sync() }},
-		"release": {6, func(s *Sim, a, _ int) { s.release(a % 3) }},
-		"sane":    {4, opSane},
-		"run":     {8, opRun},
-		"install": {10, opInstall},
-		"jobs":    {3, func(s *Sim, _, _ int) { s.doJobs() }},
-		"settle":  {2, func(s *Sim, _, _ int) { s.Settle() }},
-		"verify":  {1, func(s *Sim, _, _ int) { s.Verify() }},
+	"reopen": {1, func(s *Sim, a, _ int) { s.Reopen(downtime(a)) }},
+	"kill":   {1, func(s *Sim, a, _ int) { s.Kill(downtime(a)) }},
+	"crash":  {3, func(s *Sim, a, b int) { s.Crash(policy(b), downtime(a)) }},
+	"tune":   {1, opTune},
+	"levels": {1, opLevels},
 
-		"reopen": {1, func(s *Sim, a, _ int) { s.Reopen(downtime(a)) }},
-		"kill":   {1, func(s *Sim, a, _ int) { s.Kill(downtime(a)) }},
-		"crash":  {3, func(s *Sim, a, b int) { s.Crash(policy(b), downtime(a)) }},
-		"tune":   {1, opTune},
-		"levels": {1, opLevels},
-
-		// Of a Sim with SimConfig.Faulty only.
-		"fault": {0, opFault},
-		"full":  {0, opFull},
-		"heal":  {0, opHeal},
-	}
+	// Of a Sim with SimConfig.Faulty only.
+	"fault": {0, opFault},
+	"full":  {0, opFull},
+	"heal":  {0, opHeal},
 }
 
 const topicNames, groupNames = 3, 2

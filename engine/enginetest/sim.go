@@ -36,15 +36,12 @@ type Sim struct {
 
 	e         *engine.Engine
 	jobs      []*job
-	unsynced  bool            // something was committed since the last Sync
 	list      *listing        // a walk through the waiting messages, nil for none
 	synced    []engine.Offset // confirmed by Sync and not released, ascending
 	next      int64           // when Tick wants to be called again
 	opened    int64           // mono at Open, ns
 	ran       int64           // running time before that, ms
 	rng       *rand.Rand
-	crashes   int
-	steps     int
 	engineErr error
 	cover     Coverage
 }
@@ -53,60 +50,6 @@ type Sim struct {
 type job struct {
 	*engine.Job
 	ran bool
-}
-
-// Coverage counts what a run met: a clean result that met nothing says nothing.
-type Coverage map[string]int
-
-// Add adds the counts of o.
-func (c Coverage) Add(o Coverage) {
-	for what, n := range o {
-		c[what] += n
-	}
-}
-
-var outcomeNames = [...]string{
-	engine.Refused: "Refused", engine.Stored: "Stored", engine.Scheduled: "Scheduled", engine.Cancelled: "Cancelled",
-	engine.Moved: "Moved", engine.AlreadyCancelled: "AlreadyCancelled", engine.Superseded: "Superseded",
-	engine.Delivered: "Delivered", engine.NotFound: "NotFound", engine.Done: "Done",
-	engine.Restored: "Restored",
-}
-
-// answer counts an answer, and the reason of a refusal.
-func (c Coverage) answer(a *engine.Answer) {
-	c["answer "+outcomeNames[a.Outcome]]++
-	for _, kind := range []error{
-		engine.ErrTopicName, engine.ErrNoTopic, engine.ErrQueue, engine.ErrLevel, engine.ErrTooLarge, engine.ErrProperties,
-		engine.ErrDue, engine.ErrDelay, engine.ErrTooLate, engine.ErrOffset, engine.ErrDiskFull, engine.ErrBacklog,
-	} {
-		if errors.Is(a.Err, kind) {
-			c["refused "+kind.Error()]++
-		}
-	}
-}
-
-// stats counts what the engine did until now.
-func (s *Sim) stats() {
-	if s.e == nil {
-		return
-	}
-	for lane := range max(s.opts.Lanes, 1) {
-		for _, ring := range []string{"seconds", "hours"} {
-			if list, err := s.FS.ReadDir(fmt.Sprintf("timerlog/%d/%s", lane+1, ring)); err == nil && len(list) > 0 {
-				s.cover["group of "+ring]++
-			}
-		}
-	}
-	st := s.e.Stats()
-	s.cover["checkpoint"] += int(st.Checkpoints)
-	s.cover["rolled message"] += int(st.RolledMessages)
-	s.cover["dropped message"] += int(st.Dropped)
-	if st.Head > 0 {
-		s.cover["deleted head"]++
-	}
-	if st.Replayed > 0 {
-		s.cover["replay"]++
-	}
 }
 
 // SimConfig says what NewSim opens.
@@ -169,7 +112,7 @@ func (s *Sim) fs() vfs.FS {
 // open opens the store as it is on FS.
 func (s *Sim) open() error {
 	s.opened = s.Clock.Mono()
-	s.jobs, s.synced, s.unsynced, s.next = nil, nil, false, s.Clock.Wall()
+	s.jobs, s.synced, s.next = nil, nil, s.Clock.Wall()
 	e, err := engine.Open(s.env(), s.dir, s.opts)
 	s.e = e
 	return err
@@ -224,7 +167,6 @@ func (s *Sim) Do(op Op) {
 	if s.stuck() && op.Kind != "heal" || s.Model.Err() != nil {
 		return
 	}
-	s.steps++
 	if s.e == nil {
 		o.do(s, op.A, op.B)
 		return

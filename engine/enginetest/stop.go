@@ -35,7 +35,6 @@ func (s *Sim) Crash(p crashfs.Policy, down time.Duration) {
 		return
 	}
 	s.cover["crash"]++
-	s.crashes++
 	s.restart(s.FS.Crash(s.rng, p), down)
 }
 
@@ -99,6 +98,9 @@ func (s *Sim) fork(disk *crashfs.FS, r *rand.Rand) *Sim {
 	f := &Sim{
 		Clock: s.Clock.clone(), Log: s.Log, seed: s.seed, dir: s.dir, opts: s.opts, table: s.table, plain: s.plain, wrap: s.wrap,
 		opened: s.opened, ran: s.ran, rng: newRand(r.Uint64()), cover: Coverage{},
+	}
+	if s.sick != nil {
+		f.wrap = f.wrapFaulty
 	}
 	f.Model = s.Model.Clone(f.running)
 	f.halt(disk, 0)
