@@ -150,7 +150,7 @@ func (e *Engine) rollMost() int {
 }
 
 // wantsRoll says whether the head segment should be emptied: its messages were readable for the retention, and the log
-// is larger than twice what is alive and what is young, or at its high-water mark.
+// is larger than twice what is alive and what is young, or the disk is full and there is something to be had.
 func (e *Engine) wantsRoll() bool {
 	st := e.st
 	head := st.Segments[0]
@@ -158,7 +158,9 @@ func (e *Engine) wantsRoll() bool {
 		return false
 	}
 	if e.space.full != nil {
-		return true
+		// When nearly all of the log is alive, going round it frees nothing, and would not end.
+		dead := int64(st.End-head.Base) - st.Live
+		return st.Pending == 0 || dead > st.Live/4+e.opts.SegmentSize
 	}
 	young := st.End
 	since := e.batch.logMs - e.opts.RollAfter.Milliseconds() - e.opts.Retention.Milliseconds()
