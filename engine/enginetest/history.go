@@ -123,6 +123,7 @@ func SeedConfig(seed uint64) SimConfig {
 	o.SecondsEntries = pick(r.IntN, 3, 4, 8, 64)
 	o.HoursEntries = pick(r.IntN, 3, 4, 8, 64)
 	o.SecondsSlots = pick(r.IntN, 64, 4096, 4096, 16384)
+	o.TimerFileSize = pick(r.IntN, int64(256), 1<<10, 4<<10, 64<<10)
 	o.Lanes = pick(r.IntN, 1, 1, 2, 4)
 	o.Near = pick(r.IntN, 0, 0, time.Hour, 7*24*time.Hour)
 	o.MaxDelay = pick(r.IntN, 7*24*time.Hour, 500*24*time.Hour, 100*365*24*time.Hour)

@@ -37,7 +37,7 @@ type Store struct {
 func SmallOptions() engine.Options {
 	return engine.Options{
 		SegmentSize: 16 << 10, CheckpointEvery: 8 << 10, Reserve: -1, LooseEntries: 16, LooseRuns: 4, TailBytes: 64 << 10,
-		BitsBytes: 64 << 10, FireChunk: 16, Queues: 2, UnitsPerFile: 8, EntriesPerFile: 8,
+		BitsBytes: 64 << 10, FireChunk: 16, Queues: 2, UnitsPerFile: 8, EntriesPerFile: 8, TimerFileSize: 4 << 10,
 	}
 }
 
@@ -75,6 +75,7 @@ func withSmall(o engine.Options) engine.Options {
 	fill(&o.Queues, small.Queues)
 	fill(&o.UnitsPerFile, small.UnitsPerFile)
 	fill(&o.EntriesPerFile, small.EntriesPerFile)
+	fill(&o.TimerFileSize, small.TimerFileSize)
 	return o
 }
 
