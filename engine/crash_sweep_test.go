@@ -23,7 +23,7 @@ const pointsPerHistory = 24
 // are checked, and its state is compared with a rebuild from the log alone, of every fourth with other buffers. A part of
 // them goes on until nothing waits.
 func TestCrashSweep(t *testing.T) {
-	want := enginetest.ReadVolume(t).Pick(300, 30_000, 150_000)
+	want := enginetest.ReadVolume(t).Pick(300, 20_000, 150_000)
 	if testing.Short() {
 		want /= 4
 	}

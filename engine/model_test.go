@@ -128,7 +128,7 @@ func (c *coverage) want(t *testing.T, what ...string) {
 
 // TestModelFaults runs random histories on a disk that fails and is full at times, and is mended.
 func TestModelFaults(t *testing.T) {
-	n := enginetest.ReadVolume(t).Pick(150, 8_000, 80_000)
+	n := enginetest.ReadVolume(t).Pick(150, 4_000, 80_000)
 	if testing.Short() {
 		n /= 5
 	}

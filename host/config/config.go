@@ -40,6 +40,7 @@ type TimerTable struct {
 	LooseRuns      int      `toml:"loose_runs" default:"64" min:"1" max:"1024" unit:"runs" doc:"How many loose runs there may be before they are compacted into one."`
 	BitsCache      Size     `toml:"bits_cache" default:"auto" auto:"8MiB" min:"64KiB" max:"64GiB" unit:"size" doc:"Cache of the state bits, which say what became of a message that waited."`
 	EntriesPerFile int      `toml:"entries_per_file" default:"65536" min:"1" max:"16777216" unit:"entries" doc:"Length of the files of a level's queue."`
+	FileSize       Size     `toml:"file_size" default:"64MiB" min:"256B" max:"2GiB" unit:"size" doc:"Length of the files of the TimerLog. A smaller one gives space back earlier."`
 }
 
 // LogTable is [log].
@@ -95,7 +96,7 @@ func (c *Config) Engine() engine.Options {
 		Lanes: t.Lanes, FireChunk: t.FireChunk,
 		SecondsEntries: t.SecondsEntries, HoursEntries: t.HoursEntries, LooseEntries: t.LooseEntries,
 		SecondsSlots: t.SecondsSlots, LooseRuns: t.LooseRuns,
-		BitsBytes: int(t.BitsCache), EntriesPerFile: t.EntriesPerFile,
+		BitsBytes: int(t.BitsCache), EntriesPerFile: t.EntriesPerFile, TimerFileSize: int64(t.FileSize),
 
 		Retention: time.Duration(l.Retention), RollAfter: time.Duration(l.RollAfter), SealAfter: time.Duration(l.SealAfter),
 		SegmentSize: int64(l.SegmentSize), CheckpointEvery: int64(l.CheckpointEvery),
