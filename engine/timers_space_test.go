@@ -237,7 +237,6 @@ func TestTimerFullDisk(t *testing.T) {
 	goTo(t, s, half.DueMs)
 	wantFate(t, s, half, engine.Delivered)
 	s.FS = disk.Crash(rand.New(rand.NewPCG(1, 1)), crashfs.Policy{})
-	disk = s.FS.(*crashfs.FS)
 	s.Kill(false)
 	disk = s.FS.(*crashfs.FS)
 	disk.SetQuota(0) // the operator gave it another disk
