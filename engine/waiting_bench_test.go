@@ -62,7 +62,8 @@ func BenchmarkWaiting(b *testing.B) {
 	b.ReportMetric(float64(d.s.Stats().Replayed)/1e6, "replayed_MB")
 	b.ReportMetric(d.fire(6*time.Hour), "fired_cold/s")
 	b.ReportMetric(rssMiB(b, "VmHWM"), "rss_peak_MiB")
-	_ = d.s.Close()
+	d.settle()
+	d.check(d.s.Close())
 }
 
 // driver is a host in small: one goroutine for the engine, one for its syncs, one for its jobs.
