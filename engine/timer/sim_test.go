@@ -288,7 +288,8 @@ func (s *sim) finish() {
 // TestSim drives lanes of all shapes by chance: puts, cancels, rolls, clock jumps, jobs that end late, reads that fail,
 // checkpoints and crashes. Whatever a Take gives is held against a map.
 func TestSim(t *testing.T) {
-	steps := 1000
+	const most = 1000
+	steps := most
 	if testing.Short() {
 		steps = 300
 	}
@@ -302,7 +303,7 @@ func TestSim(t *testing.T) {
 			t.Run(fmt.Sprintf("levels=%t rings=%t seats=%d seed=%d", sh.levels, sh.rings, sh.seats, seed), func(t *testing.T) {
 				s := newSim(t, sh, seed)
 				s.failing = seed%2 == 1
-				for range steps {
+				for i := 0; i < steps || i < most && s.failing && s.failed == 0; i++ {
 					s.step()
 				}
 				s.finish()
