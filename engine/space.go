@@ -154,7 +154,7 @@ func (e *Engine) rollMost() int {
 func (e *Engine) wantsRoll() bool {
 	st := e.st
 	head := st.Segments[0]
-	if head.End == 0 || st.Rolled >= head.End || head.Visible+e.opts.Retention.Milliseconds() >= e.batch.logMs {
+	if head.End == 0 || st.Rolled >= head.End || !e.outlived(head.Visible) {
 		return false
 	}
 	if e.space.full != nil {
@@ -304,9 +304,17 @@ func (e *Engine) dropJob() *Job {
 	}
 }
 
+// outlived says whether the retention of what became visible at a logTime is over. logTime is exact to clockSlackMs only,
+// since each start rounds; what is doubtful stays.
+func (e *Engine) outlived(visible int64) bool {
+	return visible+e.opts.Retention.Milliseconds()+clockSlackMs < e.batch.logMs
+}
+
+const clockSlackMs = 10
+
 func (e *Engine) wantsTrim() bool {
 	head := e.st.Segments[0]
-	if head.End == 0 || e.st.Rolled < head.End || head.Visible+e.opts.Retention.Milliseconds() >= e.batch.logMs {
+	if head.End == 0 || e.st.Rolled < head.End || !e.outlived(head.Visible) {
 		return false
 	}
 	if e.ck.x < head.End {
