@@ -180,11 +180,17 @@ var storeReports = []source{
 
 // TestSources keeps the tables true: each row has a test that exists, or a reason.
 func TestSources(t *testing.T) {
+	checkSources(t, levelReports, timerReports, reviewScenarios, storeReports)
+}
+
+// checkSources checks the rows of tables.
+func checkSources(t *testing.T, tables ...[]source) {
+	t.Helper()
 	if _, err := os.Stat("../go.mod"); err != nil {
 		t.Skip("the sources are not here")
 	}
 	exists := testNames(t)
-	for _, table := range [][]source{levelReports, timerReports, reviewScenarios, storeReports} {
+	for _, table := range tables {
 		seen := map[string]bool{}
 		for _, row := range table {
 			if seen[row.id] || (row.tests == "") == (row.why == "") {

@@ -1,8 +1,6 @@
 package engine_test
 
 import (
-	"os"
-	"strings"
 	"testing"
 )
 
@@ -192,26 +190,7 @@ var askedFor = []source{
 
 // TestTimerSources keeps these tables true, as TestSources does its own.
 func TestTimerSources(t *testing.T) {
-	if _, err := os.Stat("../go.mod"); err != nil {
-		t.Skip("the sources are not here")
-	}
-	exists := testNames(t)
-	rows := 0
-	for _, table := range [][]source{peerReports, peerDesign, acceptance, guarantees, moreTimerReports, askedFor} {
-		seen := map[string]bool{}
-		for _, row := range table {
-			rows++
-			if seen[row.id] || (row.tests == "") == (row.why == "") {
-				t.Errorf("%s: a row needs an id of its own, and tests or a reason", row.id)
-			}
-			seen[row.id] = true
-			for name := range strings.FieldsSeq(row.tests) {
-				if !exists[name] {
-					t.Errorf("%s: there is no test %s", row.id, name)
-				}
-			}
-		}
-	}
+	checkSources(t, peerReports, peerDesign, acceptance, guarantees, moreTimerReports, askedFor)
 	if len(peerReports) != 85 {
 		t.Errorf("%d reports about others, the list has 85", len(peerReports))
 	}
