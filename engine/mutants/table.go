@@ -330,8 +330,8 @@ var table = []mutant{
 	{
 		name: "trim-pending", breaks: "a segment with a waiting message is never deleted",
 		file: "engine/space.go",
-		old:  "if head.End == 0 || e.st.Rolled < head.End || head.Visible",
-		new:  "if head.End == 0 || head.Visible",
+		old:  "if head.End == 0 || e.st.Rolled < head.End || !e.outlived",
+		new:  "if head.End == 0 || !e.outlived",
 		pkg:  engineDir, test: model,
 	},
 	{

@@ -136,11 +136,11 @@ func (a *Array) readPart(i int64, dst []byte) (cells int, err error) {
 	first := a.fileOf(i)
 	end = min(end, first+int64(a.p.PerFile))
 	n, err := a.readFile(first, i, dst[:int(end-i)*a.p.Cell])
-	switch { // while we looked the file may have gone
-	case err == nil:
+	switch {
 	case i < a.first.Load():
-		err = ErrTrimmed
-	case a.closed.Load():
+		// While we looked the file may have gone, or have got a hole where cells were trimmed before they were flushed.
+		return 0, ErrTrimmed
+	case err != nil && a.closed.Load():
 		err = ErrClosed
 	}
 	return n / a.p.Cell, err

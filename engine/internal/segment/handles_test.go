@@ -105,7 +105,7 @@ func TestReadMeetsTheEndOfAFile(t *testing.T) {
 		cells  int
 	}{
 		{"trimmed, file gone", trimAll, fs.ErrNotExist, segment.ErrTrimmed, 0},
-		{"trimmed, file there", trimAll, nil, nil, 1},
+		{"trimmed, file there", trimAll, nil, segment.ErrTrimmed, 0},
 		{"closed, file gone", closeArray, fs.ErrNotExist, segment.ErrClosed, 0},
 		{"closed, file there", closeArray, nil, nil, 1},
 	} {
@@ -237,6 +237,25 @@ func (h hookedFile) ReadAt(p []byte, off int64) (int, error) {
 		h.fsys.onRead()
 	}
 	return h.File.ReadAt(p, off)
+}
+
+// Cells that are trimmed before they are flushed leave a hole in their file. A reader on its way, whose read takes in
+// the hole, gets ErrTrimmed and not the hole's zeros.
+func TestReadMeetsAHole(t *testing.T) {
+	fsys := &hookedFS{FS: crashfs.New(crashfs.Options{})}
+	a := open(t, fsys, params(), segment.State{})
+	appendTo(a, 3)
+	flush(t, a, 0)
+	appendTo(a, 6)
+	fsys.onRead = func() {
+		fsys.onRead = nil
+		a.Trim(5)
+		flush(t, a, 0)
+	}
+	n, err := a.Read(1, make([]byte, 4*cellSize))
+	if n != 0 || !errors.Is(err, segment.ErrTrimmed) {
+		t.Errorf("read %d cells, %v; want 0, %v", n, err, segment.ErrTrimmed)
+	}
 }
 
 // A file that is evicted, or whose array is closed, while a reader uses it is closed when the reader is done.
