@@ -25,6 +25,10 @@ var regressions = []struct {
 		moves 83 0, put 0 204, list 0 0`},
 	{"a topic goes after a cancel was too late", 10690, `level 0 0, level 250 0, level 23 0, pass 0 23, level 0 0, level 0 0, tick 0 0,
 		offset 0 0, tick 0 0, cancel 152 0, commit 0 0, sync 0 0, delete 200 0, release 0 0`},
+	{"each start takes a millisecond from the retention", 6261, `level 42 0, level 184 113, delay 204 184, delay 230 159, level 141 0,
+		sane 0 0, reopen 183 0, levels 0 0, moves 156 0, delay 100 158, fill 50 0, delay 17 98, delay 220 115, level 0 0,
+		level 213 0, fill 119 0, delay 204 199, crash 0 0, pass 0 77, move 184 0, level 0 0, kill 0 0, level 199 161, fill 41 0,
+		tune 155 0, crash 230 0`},
 }
 
 func TestModelRegressions(t *testing.T) {

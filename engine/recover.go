@@ -276,7 +276,7 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 	}
 	e.log0, e.mono0 = max(e.st.LogMs, rec.LogMs), e.env.Mono()
 	if !isNew {
-		e.log0++ // what becomes visible now is told from what did just before the stop
+		e.logMin = e.log0 + 1 // what becomes visible now is told from what did just before the stop
 	}
 	e.stats.replayed = done
 	if err := e.settle(readOnly); err != nil {

@@ -472,6 +472,25 @@ func TestReviewS9WallClockDeletesNothing(t *testing.T) {
 	wantRead(t, s, "")
 }
 
+// Starts do not make a message older: the running time is no more than the time in which the store was open.
+func TestStartsTakeNoRetention(t *testing.T) {
+	s := enginetest.Open(t, enginetest.Config{Options: fast()})
+	var open time.Duration
+	for range 100 {
+		do(s, put("a", 0))
+		s.Pass(10 * time.Millisecond)
+		open += 10 * time.Millisecond
+		do(s, put("b", 0))
+		if got := s.Stats().LogMs; got > open.Milliseconds() {
+			t.Fatalf("the running time is %d ms after %d ms", got, open.Milliseconds())
+		}
+		s.Reopen(time.Hour)
+	}
+	if got := s.Stats().LogMs; got < open.Milliseconds() {
+		t.Errorf("the running time is %d ms after %d ms", got, open.Milliseconds())
+	}
+}
+
 // S12: a topic that is deleted and made again is another one; fewer queues take what was meant for more.
 func TestReviewS12Topics(t *testing.T) {
 	s := enginetest.Open(t, enginetest.Config{Options: fast()})

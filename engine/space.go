@@ -304,13 +304,10 @@ func (e *Engine) dropJob() *Job {
 	}
 }
 
-// outlived says whether the retention of what became visible at a logTime is over. logTime is exact to clockSlackMs only,
-// since each start rounds; what is doubtful stays.
+// outlived says whether the retention of what became visible at a logTime is over.
 func (e *Engine) outlived(visible int64) bool {
-	return visible+e.opts.Retention.Milliseconds()+clockSlackMs < e.batch.logMs
+	return visible+e.opts.Retention.Milliseconds() < e.batch.logMs
 }
-
-const clockSlackMs = 10
 
 func (e *Engine) wantsTrim() bool {
 	head := e.st.Segments[0]

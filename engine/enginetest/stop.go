@@ -78,7 +78,7 @@ func (s *Sim) halt(disk *crashfs.FS, down time.Duration) {
 	if len(s.Model.journal) > 0 {
 		s.list = nil // a cancel that hid a message may be undone
 	}
-	s.ran = s.running()
+	s.ran = max(s.running(), s.ran+1) // a start counts at least 1 ms, as the engine has it
 	s.FS = disk
 	s.Clock.Restart(down)
 	s.opened = s.Clock.Mono()
