@@ -23,6 +23,7 @@ type Broker struct {
 	queue *queue
 	gate  *gate
 	bells *bells
+	asks  asks
 
 	failure atomic.Pointer[error]  // the first final error
 	trouble atomic.Pointer[string] // what keeps due messages back; empty: nothing

@@ -85,6 +85,7 @@ func (w *writer) run() {
 // work does a slice of everything there is to do, and says how long the loop may sleep. Requests come first, then their
 // fsync is on its way, then what is due.
 func (w *writer) work() time.Duration {
+	defer w.caughtUp()
 	if w.failed != nil {
 		return maxSleep
 	}
