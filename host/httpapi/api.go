@@ -37,7 +37,8 @@ func Handler(b *broker.Broker, opts Options) *API {
 	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.drained, a.drain = context.WithCancel(context.Background())
 	a.pulled.New = func() any { return new(broker.Pulled) }
-	for _, r := range routes {
+	for i := range routes {
+		r := &routes[i]
 		a.mux.HandleFunc(r.method+" "+opts.Prefix+r.pattern, a.serve(r))
 	}
 	a.mux.HandleFunc("/", a.unknown)
@@ -46,36 +47,6 @@ func Handler(b *broker.Broker, opts Options) *API {
 
 // Drain lets waiting readers go, so that a server can end, and makes /readyz say so.
 func (a *API) Drain() { a.drain() }
-
-// route is one row of the table.
-type route struct {
-	method, pattern string
-	writes          bool // changes something
-	handle          func(*API, http.ResponseWriter, *http.Request) error
-}
-
-// routes is all there is.
-var routes = [...]route{
-	{"POST", "/v1/topics/{topic}/messages", true, (*API).putMessage},
-	{"POST", "/v1/messages/batch", true, (*API).putBatch},
-	{"GET", "/v1/topics/{topic}/messages", false, (*API).pullMessages},
-	{"POST", "/v1/topics/{topic}/ack", true, (*API).ack},
-	{"GET", "/v1/timers", false, (*API).listTimers},
-	{"GET", "/v1/timers/{handle}", false, (*API).showTimer},
-	{"DELETE", "/v1/timers/{handle}", true, (*API).cancelTimer},
-	{"PATCH", "/v1/timers/{handle}", true, (*API).moveTimer},
-	{"POST", "/v1/timers/{handle}/fire", true, (*API).fireTimer},
-	{"POST", "/v1/timers/{handle}/undo", true, (*API).undoTimer},
-	{"GET", "/v1/timers/{handle}/explain", false, (*API).explainTimer},
-	{"GET", "/v1/horizon", false, (*API).horizon},
-	{"GET", "/v1/topics", false, (*API).listTopics},
-	{"GET", "/v1/topics/{topic}", false, (*API).showTopic},
-	{"PUT", "/v1/topics/{topic}", true, (*API).defineTopic},
-	{"GET", "/v1/status", false, (*API).status},
-	{"GET", "/v1/limits", false, (*API).limits},
-	{"GET", "/healthz", false, (*API).healthy},
-	{"GET", "/readyz", false, (*API).ready},
-}
 
 // bodyTime and answerTime bound how long a peer may take to send a body and to take an answer.
 const (
@@ -99,12 +70,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse looks at where a request comes from.
 func (a *API) refuse(r *http.Request) *Problem {
 	if !loopbackHost(r.Host) {
-		p := problem(http.StatusMisdirectedRequest, "host_not_allowed", "The Host header does not name this machine")
+		p := problem("host_not_allowed")
 		p.Field, p.Got, p.Limit = "Host", shorten(r.Host), "localhost or a loopback address"
 		return p
 	}
 	if err := a.origin.Check(r); err != nil {
-		p := problem(http.StatusForbidden, "cross_origin", "Requests from other web sites are refused")
+		p := problem("cross_origin")
 		p.Detail = err.Error()
 		return p
 	}
@@ -122,14 +93,14 @@ func loopbackHost(hostport string) bool {
 }
 
 // serve wraps a route's handler: what it returns is answered as a problem.
-func (a *API) serve(rt route) http.HandlerFunc {
+func (a *API) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if rt.writes && a.opts.ReadOnly {
-			problem(http.StatusForbidden, "read_only", "This address only reads").write(w)
+		if rt.writes() && a.opts.ReadOnly {
+			problem("read_only").write(w)
 			return
 		}
 		deadline(http.NewResponseController(w).SetWriteDeadline, answerTime)
-		if err := rt.handle(a, w, r); err != nil {
+		if err := rt.handle(a, &call{w: w, r: r, route: rt}); err != nil {
 			asProblem(err).write(w)
 		}
 	}
@@ -154,7 +125,7 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		p := problem(http.StatusMethodNotAllowed, "method_not_allowed", "The path does not take this method")
+		p := problem("method_not_allowed")
 		p.Field, p.Got, p.Limit = "method", shorten(r.Method), strings.Join(allowed, ", ")
 		p.write(w)
 		return
@@ -163,16 +134,7 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 }
 
 func unknownPath(r *http.Request) *Problem {
-	p := problem(http.StatusNotFound, "unknown_path", "There is no such path")
+	p := problem("unknown_path")
 	p.Field, p.Got = "path", shorten(r.URL.Path)
 	return p
-}
-
-// answer sends JSON.
-func answer(w http.ResponseWriter, status int, v any) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	writeBody(w, v)
-	return nil
 }

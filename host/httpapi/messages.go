@@ -7,6 +7,7 @@ import (
 	"math"
 	"mime"
 	"net/http"
+	"reflect"
 	"unicode/utf8"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -14,20 +15,92 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 )
 
+// whenText is what the headers of a raw message have in common that say when it becomes visible.
+const whenText = "at most one of the four times may be there; none: visible at once"
+
+var messageRoutes = []route{
+	{
+		method: "POST", pattern: "/v1/topics/{topic}/messages", id: "putMessage", group: "Messages", role: RoleProduce,
+		summary: "Store a message",
+		text: "The body is the message, whatever its content type; the rest stands in headers. With Content-Type " + EnvelopeType +
+			" the body is an Envelope instead. The answer leaves when the message is durable. A time that cannot be read is " +
+			"refused and never means at once; one that has passed does, and the answer says past.",
+		params: []param{
+			topicParam,
+			{in: inHeader, name: HeaderDelay, kind: kindSpan, text: "how long to wait; " + whenText},
+			{in: inHeader, name: HeaderDeliver, text: "the due time, RFC 3339 with its offset"},
+			{in: inHeader, name: HeaderMs, kind: kindWhole, max: maxDueMs, text: "the due time, ms since 1970"},
+			{in: inHeader, name: HeaderLevel, kind: kindWhole, max: math.MaxInt32,
+				text: "the level of the table: 1 is the first, above the last counts as the last, 0 is visible at once"},
+			{in: inHeader, name: HeaderKey, text: "of the message, to find it by"},
+			{in: inHeader, name: HeaderTag, text: "of the message, to filter by"},
+			{in: inHeader, name: HeaderQueue, kind: kindWhole, max: math.MaxInt32, text: "the queue; none: the broker chooses"},
+			{in: inHeader, name: HeaderProperty, list: true, text: "name=value, as often as needed"},
+		},
+		takes: []content{
+			{rawMedia, nil, "the message; any other content type but that of an Envelope is the same"},
+			{EnvelopeType, reflect.TypeFor[Envelope](), ""},
+		},
+		gives: jsonOf[Stored](), status: http.StatusCreated,
+		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range"}, putProblems...),
+		handle:   (*API).putMessage,
+	},
+	{
+		method: "POST", pattern: "/v1/messages/batch", id: "putBatch", group: "Messages", role: RoleProduce,
+		summary: "Store many messages",
+		text: "One Envelope a line, with a topic in each. Each line that is not empty gets a line, in the same order, with what " +
+			"was stored or why not: one that is refused does not harm the others. The answer leaves when all are durable.",
+		takes:    []content{{lineMedia, reflect.TypeFor[Envelope](), ""}},
+		gives:    []content{{lineMedia, reflect.TypeFor[BatchResult](), ""}},
+		problems: []string{"too_large", "too_many", "unknown_outcome", "failed"},
+		handle:   (*API).putBatch,
+	},
+	{
+		method: "GET", pattern: "/v1/topics/{topic}/messages", id: "pullMessages", group: "Messages", role: RoleRead,
+		summary: "Read messages, waiting for them if asked to",
+		text:    "Of all queues, or of those that are named. Each queue may have its offset, in the same order.",
+		params: []param{
+			topicParam,
+			{in: inQuery, name: "group", text: "whose committed offsets count"},
+			{in: inQuery, name: "queue", kind: kindWhole, max: math.MaxInt32, list: true, text: "which queues; none: all"},
+			{in: inQuery, name: "offset", kind: kindWhole, min: broker.Committed, max: math.MaxInt64, list: true,
+				text: "where to begin in each of them; -1 is where the group stands"},
+			{in: inQuery, name: "wait", kind: kindSpan, text: "how long to wait for the first message, up to 1m; none: not at all"},
+			{in: inQuery, name: "max", kind: kindWhole, min: 1, max: broker.MaxPull, def: "32", text: "the most messages"},
+			{in: inQuery, name: "tag", list: true, text: "only messages with one of these tags"},
+		},
+		gives: jsonOf[Messages](), waits: true,
+		problems: []string{"unknown_topic", "queue_out_of_range", "offset", "trimmed"},
+		handle:   (*API).pullMessages,
+	},
+	{
+		method: "POST", pattern: "/v1/topics/{topic}/ack", id: "ack", group: "Messages", role: RoleProduce,
+		summary: "Commit how far a group has come",
+		params:  []param{topicParam}, takes: jsonOf[Ack](),
+		problems: []string{"unknown_topic", "group_name", "queue_out_of_range", "offset", "unknown_outcome", "failed"},
+		handle:   (*API).ack,
+	},
+}
+
+// putProblems are those of whatever stores a message.
+var putProblems = []string{
+	"delay_level", "delay_too_long", "due_time", "properties", "too_large", "disk_full", "backlog", "unknown_outcome", "failed",
+}
+
 // putMessage stores one message.
-func (a *API) putMessage(w http.ResponseWriter, r *http.Request) error {
-	if err := ourHeaders(r.Header); err != nil {
+func (a *API) putMessage(c *call) error {
+	if err := c.ourHeaders(); err != nil {
 		return err
 	}
-	topic := r.PathValue("topic")
+	topic := c.path("topic")
 	var m broker.Message
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == EnvelopeType {
-		b, err := readBody(w, r, maxEnvelope)
+	if kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")); kind == EnvelopeType {
+		b, err := c.body(maxEnvelope)
 		if err != nil {
 			return err
 		}
-		for _, name := range knownHeaders {
-			if got := r.Header.Get(name); got != "" {
+		for _, name := range c.route.names(inHeader) {
+			if got := c.r.Header.Get(name); got != "" {
 				return badField(name, got, "no header beside an envelope", "say it in the envelope")
 			}
 		}
@@ -35,23 +108,23 @@ func (a *API) putMessage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	} else {
-		b, err := readBody(w, r, maxRaw)
+		b, err := c.body(maxRaw)
 		if err != nil {
 			return err
 		}
-		if m, err = a.rawMessage(topic, r.Header, b); err != nil {
+		if m, err = a.rawMessage(topic, c.r.Header, b); err != nil {
 			return err
 		}
 	}
-	receipt, err := a.b.Put(r.Context(), m)
+	receipt, err := a.b.Put(c.ctx(), m)
 	if err != nil {
 		return err
 	}
 	s := a.stored(topic, receipt)
 	if s.Handle != "" {
-		w.Header().Set("Location", a.opts.Prefix+"/v1/timers/"+s.Handle)
+		c.w.Header().Set("Location", a.opts.Prefix+"/v1/timers/"+s.Handle)
 	}
-	return answer(w, http.StatusCreated, s)
+	return c.answer(s)
 }
 
 // decode reads an envelope; the topic is the path's, or in a batch, where it is empty, the envelope's.
@@ -90,8 +163,8 @@ func (a *API) stored(topic string, r broker.Receipt) *Stored {
 }
 
 // putBatch stores the messages of an NDJSON body; each line gets its line.
-func (a *API) putBatch(w http.ResponseWriter, r *http.Request) error {
-	b, err := readBody(w, r, maxEnvelope)
+func (a *API) putBatch(c *call) error {
+	b, err := c.body(maxEnvelope)
 	if err != nil {
 		return err
 	}
@@ -107,7 +180,7 @@ func (a *API) putBatch(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if len(results) == maxBatch {
-			p := problem(http.StatusRequestEntityTooLarge, "too_many", "The batch has too many messages")
+			p := problem("too_many")
 			p.Field, p.Got, p.Limit, p.Fix = "body", "more", "10000 lines", "send several batches"
 			return p
 		}
@@ -120,7 +193,7 @@ func (a *API) putBatch(w http.ResponseWriter, r *http.Request) error {
 		}
 		results = append(results, result)
 	}
-	receipts, err := a.b.PutBatch(r.Context(), messages)
+	receipts, err := a.b.PutBatch(c.ctx(), messages)
 	if err != nil {
 		return err
 	}
@@ -131,9 +204,9 @@ func (a *API) putBatch(w http.ResponseWriter, r *http.Request) error {
 			results[places[i]].Stored = a.stored(messages[i].Topic, receipt)
 		}
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Cache-Control", "no-store")
-	enc := json.NewEncoder(w)
+	c.w.Header().Set("Content-Type", "application/x-ndjson")
+	c.w.Header().Set("Cache-Control", "no-store")
+	enc := json.NewEncoder(c.w)
 	enc.SetEscapeHTML(false)
 	for i := range results {
 		if enc.Encode(&results[i]) != nil {
@@ -145,14 +218,14 @@ func (a *API) putBatch(w http.ResponseWriter, r *http.Request) error {
 
 // pullMessages reads messages: of all queues, or of those that are named. Each queue=q may have its offset=o, in the
 // same order; -1 is where the group stands.
-func (a *API) pullMessages(w http.ResponseWriter, r *http.Request) error {
-	q := newQuery(r, "group", "queue", "offset", "wait", "max", "tag")
+func (a *API) pullMessages(c *call) error {
+	q := c.query()
 	req := broker.PullRequest{
-		Topic: r.PathValue("topic"), Group: q.text("group"), Tags: q.values["tag"],
-		MaxCount: int(q.number("max", 1, broker.MaxPull, 32)), Wait: q.wait("wait", broker.MaxWait),
+		Topic: c.path("topic"), Group: q.text("group"), Tags: q.values["tag"],
+		MaxCount: int(q.number("max")), Wait: q.wait("wait", broker.MaxWait),
 	}
-	queues := q.numbers("queue", 0, math.MaxInt32)
-	offsets := q.numbers("offset", broker.Committed, math.MaxInt64)
+	queues := q.numbers("queue")
+	offsets := q.numbers("offset")
 	if len(offsets) != 0 && len(offsets) != len(queues) {
 		q.fail("offset", fmt.Sprintf("there %d times", len(offsets)), fmt.Sprintf("as often as queue, %d times", len(queues)),
 			"say which queue each offset is in")
@@ -167,16 +240,16 @@ func (a *API) pullMessages(w http.ResponseWriter, r *http.Request) error {
 		}
 		req.From = append(req.From, from)
 	}
-	ctx, cancel := both(r.Context(), a.drained)
+	ctx, cancel := both(c.ctx(), a.drained)
 	defer cancel()
-	deadline(http.NewResponseController(w).SetWriteDeadline, req.Wait+answerTime)
+	deadline(http.NewResponseController(c.w).SetWriteDeadline, req.Wait+answerTime)
 	into := a.pulled.Get().(*broker.Pulled)
 	defer a.pulled.Put(into)
 	err := a.b.Pull(ctx, req, into)
-	if err != nil && !(ctx.Err() != nil && a.drained.Err() != nil && r.Context().Err() == nil) {
+	if err != nil && !(ctx.Err() != nil && a.drained.Err() != nil && c.ctx().Err() == nil) {
 		return err
 	}
-	return answer(w, http.StatusOK, a.messages(req.Topic, into))
+	return c.answer(a.messages(req.Topic, into))
 }
 
 // messages says what was read.
@@ -229,8 +302,8 @@ func wireBody(b []byte) (text *string, binary []byte) {
 }
 
 // ack commits how far a group has come.
-func (a *API) ack(w http.ResponseWriter, r *http.Request) error {
-	b, err := readBody(w, r, maxRaw)
+func (a *API) ack(c *call) error {
+	b, err := c.body(maxRaw)
 	if err != nil {
 		return err
 	}
@@ -245,9 +318,8 @@ func (a *API) ack(w http.ResponseWriter, r *http.Request) error {
 	for i, o := range req.Offsets {
 		offsets[i] = broker.QueueOffset{Queue: o.Queue, Offset: int64(o.Offset)}
 	}
-	if err := a.b.CommitOffset(r.Context(), req.Group, r.PathValue("topic"), offsets, req.Seek); err != nil {
+	if err := a.b.CommitOffset(c.ctx(), req.Group, c.path("topic"), offsets, req.Seek); err != nil {
 		return err
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return c.done()
 }

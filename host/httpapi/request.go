@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,9 +44,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	case errors.As(err, &over):
 		return nil, tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem(http.StatusRequestTimeout, "body_timeout", "The body took too long to arrive")
+		return nil, problem("body_timeout")
 	case err != nil:
-		p := problem(http.StatusBadRequest, "body_unreadable", "The body could not be read")
+		p := problem("body_unreadable")
 		p.Detail = err.Error()
 		return nil, p
 	}
@@ -58,7 +56,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 // readJSON decodes exactly one JSON value with no unknown member.
 func readJSON(b []byte, into any) error {
 	if !utf8.Valid(b) {
-		p := problem(http.StatusBadRequest, "bad_json", "The JSON is not valid")
+		p := problem("bad_json")
 		p.Detail = "it is not UTF-8"
 		return p
 	}
@@ -81,7 +79,7 @@ func readJSON(b []byte, into any) error {
 		// The members of Time are in no object of their own, but the decoder says so.
 		return badField(strings.TrimPrefix(kind.Field, "Time."), "a JSON "+kind.Value, jsonKinds[kind.Type.Kind()], "")
 	}
-	p := problem(http.StatusBadRequest, "bad_json", "The JSON is not valid")
+	p := problem("bad_json")
 	p.Detail = strings.TrimPrefix(err.Error(), "json: ")
 	return p
 }
@@ -134,26 +132,25 @@ func repeated(b []byte) error {
 	}
 }
 
-// knownHeaders are the ones a raw message may have. A misspelt one would be a message without its delay.
-var knownHeaders = []string{
-	HeaderLevel, HeaderDelay, HeaderDeliver, HeaderMs, HeaderKey, HeaderTag, HeaderQueue, HeaderProperty,
-}
-
-// ourHeaders checks that the headers of ours are known and, but for properties, there once.
-func ourHeaders(h http.Header) error {
-	for name, values := range h {
+// ourHeaders checks that the headers of ours are known and, but for properties, there once: a misspelt one would be a
+// message without its delay.
+func (c *call) ourHeaders() error {
+	for name, values := range c.r.Header {
 		if !strings.HasPrefix(name, "Tidewheel-") {
 			continue
 		}
-		if !slices.Contains(knownHeaders, name) {
-			return badField(name, values[0], strings.Join(knownHeaders, ", "), "look at the spelling")
+		p, known := c.route.param(inHeader, name)
+		if !known {
+			return badField(name, values[0], strings.Join(c.route.names(inHeader), ", "), "look at the spelling")
 		}
-		if len(values) > 1 && name != HeaderProperty {
+		if len(values) > 1 && !p.list {
 			return badField(name, strings.Join(values, " and "), "one value", "send it once")
 		}
 	}
-	if key := h.Get("Idempotency-Key"); key != "" {
-		return notYet("Idempotency-Key", key, "leave it out, and expect a repeated put twice")
+	if key := c.r.Header.Get("Idempotency-Key"); key != "" {
+		p := problem("not_supported_yet")
+		p.Field, p.Got, p.Fix = "Idempotency-Key", shorten(key), "leave it out, and expect a repeated put twice"
+		return p
 	}
 	return nil
 }
@@ -222,82 +219,4 @@ func (a *API) message(e *Envelope) (broker.Message, error) {
 		m.Pin, m.Queue = true, *e.Queue
 	}
 	return m, nil
-}
-
-// query reads the parameters of a GET; what it doesn't know is refused, since a misspelt one would be ignored.
-type query struct {
-	values map[string][]string
-	err    error // the first
-}
-
-// lists are the parameters that may be there more than once.
-var lists = []string{"tag", "queue", "offset"}
-
-func newQuery(r *http.Request, known ...string) *query {
-	q := &query{values: r.URL.Query()}
-	for name, values := range q.values {
-		if !slices.Contains(known, name) {
-			q.fail(name, values[0], strings.Join(known, ", "), "look at the spelling")
-		} else if len(values) > 1 && !slices.Contains(lists, name) {
-			q.fail(name, strings.Join(values, " and "), "one value", "")
-		}
-	}
-	return q
-}
-
-func (q *query) fail(field, got, limit, fix string) {
-	if q.err == nil {
-		q.err = badField(field, got, limit, fix)
-	}
-}
-
-func (q *query) text(name string) string {
-	if v := q.values[name]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
-
-// number reads a whole number; absent it is what missing says.
-func (q *query) number(name string, min, max, missing int64) int64 {
-	if numbers := q.numbers(name, min, max); len(numbers) > 0 {
-		return numbers[0]
-	}
-	return missing
-}
-
-// numbers reads whole numbers within [min, max].
-func (q *query) numbers(name string, min, max int64) []int64 {
-	var numbers []int64
-	for _, text := range q.values[name] {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < min || n > max {
-			q.fail(name, text, fmt.Sprintf("a whole number from %d to %d", min, max), "")
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers
-}
-
-// wait reads how long to wait.
-func (q *query) wait(name string, most time.Duration) time.Duration {
-	text := q.text(name)
-	if text == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > most {
-		q.fail(name, text, "a duration with its unit, 0s to "+most.String(), "as in wait=20s")
-	}
-	return d
-}
-
-// both is a context that ends with either.
-func both(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(other, cancel)
-	return ctx, func() {
-		stop()
-		cancel()
-	}
 }

@@ -3,35 +3,64 @@ package httpapi
 import (
 	"errors"
 	"io"
-	"net/http"
 
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/config"
 )
 
+var statusRoutes = []route{
+	{
+		method: "GET", pattern: "/v1/status", id: "status", group: "Server", role: RoleRead,
+		summary: "Counts, and where the log stands", gives: jsonOf[Status](), handle: (*API).status,
+	},
+	{
+		method: "GET", pattern: "/v1/limits", id: "limits", group: "Server", role: RoleRead,
+		summary: "What is refused", gives: jsonOf[Limits](), handle: (*API).limits,
+	},
+	{
+		method: "GET", pattern: "/v1/time", id: "time", group: "Server", role: RoleRead,
+		summary: "The server's clock, with which due times are compared", gives: jsonOf[ServerTime](), handle: (*API).time,
+	},
+	{
+		method: "GET", pattern: "/healthz", id: "healthz", group: "Server",
+		summary: "Whether the process runs", gives: []content{{plainMedia, nil, "ok"}}, early: true, handle: (*API).healthy,
+	},
+	{
+		method: "GET", pattern: "/readyz", id: "readyz", group: "Server",
+		summary: "Whether messages are taken", gives: []content{{plainMedia, nil, "ok"}},
+		problems: []string{"closing", "failed", "recovering"}, early: true, handle: (*API).ready,
+	},
+}
+
+// time tells the clock.
+func (a *API) time(c *call) error {
+	now := a.b.NowMs()
+	return c.answer(ServerTime{Now: instantText(now), NowMs: now})
+}
+
 // healthy says that the process runs.
-func (a *API) healthy(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, err := io.WriteString(w, "ok\n")
+func (a *API) healthy(c *call) error {
+	c.w.Header().Set("Content-Type", plainMedia)
+	_, err := io.WriteString(c.w, "ok\n")
 	return err
 }
 
 // ready says whether messages are taken.
-func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
+func (a *API) ready(c *call) error {
 	if a.drained.Err() != nil {
 		return broker.ErrClosed
 	}
 	if err := a.b.Err(); err != nil {
 		return err
 	}
-	return a.healthy(w, r)
+	return a.healthy(c)
 }
 
 // limits says what is refused.
-func (a *API) limits(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) limits(c *call) error {
 	longest := a.b.MaxDelay()
-	return answer(w, http.StatusOK, Limits{
+	return c.answer(Limits{
 		Levels: a.b.Levels(), MaxDelay: config.Duration(longest).String(), MaxDelayMs: longest.Milliseconds(),
 		TimersPage: maxTimers, BodyBytes: message.MaxBody, RequestBytes: maxEnvelope,
 		PropertyBytes: message.MaxProperties, KeyBytes: message.MaxKey, TagBytes: message.MaxTag,
@@ -48,7 +77,7 @@ const (
 )
 
 // status counts.
-func (a *API) status(w http.ResponseWriter, _ *http.Request) error {
+func (a *API) status(c *call) error {
 	s, err := a.b.Stats()
 	if err != nil {
 		return err
@@ -71,22 +100,22 @@ func (a *API) status(w http.ResponseWriter, _ *http.Request) error {
 	case err != nil:
 		out.State, out.Problem = ServerFailed, asProblem(err)
 	}
-	return answer(w, http.StatusOK, out)
+	return c.answer(out)
 }
 
 // Status is how the server is.
 type Status struct {
-	State   string   `json:"state"` // ready, failed or closing
+	State   string   `json:"state" doc:"ready, failed or closing"`
 	Problem *Problem `json:"problem,omitempty"`
 	NowMs   int64    `json:"now_ms"`
 
-	Pending int64 `json:"pending"` // messages that wait for their time
-	Dropped int64 `json:"dropped"` // that fell due after their topic was deleted, ever
+	Pending int64 `json:"pending" doc:"messages that wait for their time"`
+	Dropped int64 `json:"dropped" doc:"that fell due after their topic was deleted, ever"`
 	Topics  int   `json:"topics"`
 	Groups  int   `json:"groups"`
 
-	NotStoring    string `json:"not_storing,omitempty"`    // why new messages are refused
-	NotDelivering string `json:"not_delivering,omitempty"` // what keeps due messages back
+	NotStoring    string `json:"not_storing,omitempty" doc:"why new messages are refused"`
+	NotDelivering string `json:"not_delivering,omitempty" doc:"what keeps due messages back"`
 
 	Log        LogStatus    `json:"log"`
 	SinceStart Counters     `json:"since_start"`
@@ -98,8 +127,8 @@ type LogStatus struct {
 	Head       Int64 `json:"head"`
 	End        Int64 `json:"end"`
 	Durable    Int64 `json:"durable"`
-	Checkpoint Int64 `json:"checkpoint"` // where a restart begins to read
-	Bytes      int64 `json:"bytes"`      // on disk
+	Checkpoint Int64 `json:"checkpoint" doc:"where a restart begins to read"`
+	Bytes      int64 `json:"bytes" doc:"on disk"`
 }
 
 // Counters count since the server was started.
@@ -108,7 +137,7 @@ type Counters struct {
 	Delivered     int64  `json:"delivered"`
 	Rolled        int64  `json:"rolled"`
 	Checkpoints   int64  `json:"checkpoints"`
-	ReplayedBytes int64  `json:"replayed_bytes"` // of log, at the start
+	ReplayedBytes int64  `json:"replayed_bytes" doc:"of log, at the start"`
 	JobFailures   int64  `json:"job_failures"`
 	LastJobError  string `json:"last_job_error,omitempty"`
 }

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -10,22 +9,92 @@ import (
 	"github.com/tidewheel/tidewheel/host/instant"
 )
 
+// changeProblems are those of whatever changes a message that waits.
+var changeProblems = []string{"not_found", "already_delivered", "superseded", "unknown_outcome", "failed"}
+
+var timerRoutes = []route{
+	{
+		method: "GET", pattern: "/v1/timers", id: "listTimers", group: "Timers", role: RoleRead,
+		summary: "List messages that wait, in the order of their due times",
+		text: "One look is bounded: an empty page may have a next one, and scanned_to says how far it looked. Tags and keys are " +
+			"compared by their hashes. Pages stay valid while messages fire.",
+		params: []param{
+			{in: inQuery, name: "topic", text: "only of this topic"},
+			{in: inQuery, name: "from", kind: kindWhen, text: "due at or after"},
+			{in: inQuery, name: "to", kind: kindWhen, text: "due before"},
+			{in: inQuery, name: "tag", list: true, text: "only with one of these tags"},
+			{in: inQuery, name: "key", text: "only with this key"},
+			{in: inQuery, name: "limit", kind: kindWhole, min: 1, max: maxTimers, def: "100", text: "the most messages of the page"},
+			{in: inQuery, name: "page", text: "next of the page before; none: the first"},
+		},
+		gives: jsonOf[Timers](), problems: []string{"unknown_topic", "bad_request"}, handle: (*API).listTimers,
+	},
+	{
+		method: "GET", pattern: "/v1/timers/{handle}", id: "showTimer", group: "Timers", role: RoleRead,
+		summary: "What became of a delayed message, and its body while it waits",
+		params:  []param{handleParam}, gives: jsonOf[Timer](), problems: []string{"not_found"}, handle: (*API).showTimer,
+	},
+	{
+		method: "DELETE", pattern: "/v1/timers/{handle}", id: "cancelTimer", group: "Timers", role: RoleProduce,
+		summary: "Cancel a message that waits",
+		text:    "The answer is definite, also after a crash.",
+		params:  []param{handleParam}, gives: jsonOf[Cancelled](), problems: changeProblems, handle: (*API).cancelTimer,
+	},
+	{
+		method: "PATCH", pattern: "/v1/timers/{handle}", id: "moveTimer", group: "Timers", role: RoleProduce,
+		summary: "Give a message that waits another due time",
+		text:    "It is one step: the message never is away, and never there twice. The old handle is superseded by the new one.",
+		params:  []param{handleParam}, takes: jsonOf[Reschedule](), gives: jsonOf[Changed](),
+		problems: append([]string{"already_cancelled", "delay_too_long", "due_time"}, changeProblems...), handle: (*API).moveTimer,
+	},
+	{
+		method: "POST", pattern: "/v1/timers/{handle}/fire", id: "fireTimer", group: "Timers", role: RoleProduce,
+		summary: "Deliver a message that waits now",
+		params:  []param{handleParam}, gives: jsonOf[Changed](),
+		problems: append([]string{"already_cancelled"}, changeProblems...), handle: (*API).fireTimer,
+	},
+	{
+		method: "POST", pattern: "/v1/timers/{handle}/undo", id: "undoTimer", group: "Timers", role: RoleProduce,
+		summary: "Take a cancel back, until the due time",
+		params:  []param{handleParam}, gives: jsonOf[Changed](),
+		problems: append([]string{"not_cancelled", "too_late", "body_deleted"}, changeProblems...), handle: (*API).undoTimer,
+	},
+	{
+		method: "GET", pattern: "/v1/timers/{handle}/explain", id: "explainTimer", group: "Timers", role: RoleRead,
+		summary: "The life of a delayed message, and why it is where it is",
+		params:  []param{handleParam}, gives: jsonOf[Explanation](), problems: []string{"not_found"}, handle: (*API).explainTimer,
+	},
+	{
+		method: "GET", pattern: "/v1/horizon", id: "horizon", group: "Timers", role: RoleRead,
+		summary: "How many messages fall due when",
+		text: "Of all topics, in whole hours, it is exact and costs nothing; any other is counted, and scanned_to_ms says how far " +
+			"it came.",
+		params: []param{
+			{in: inQuery, name: "topic", text: "only of this topic"},
+			{in: inQuery, name: "from", kind: kindWhen, text: "the begin, put back to a whole step; none: now"},
+			{in: inQuery, name: "to", kind: kindWhen, text: "the end; none: 24 steps"},
+			{in: inQuery, name: "step", kind: kindSpan, def: "1h", text: "the width of a count"},
+		},
+		gives: jsonOf[Horizon](), problems: []string{"unknown_topic", "bad_request"}, handle: (*API).horizon,
+	},
+}
+
 // cancelTimer takes a waiting message back.
-func (a *API) cancelTimer(w http.ResponseWriter, r *http.Request) error {
-	text := r.PathValue("handle")
-	outcome, err := a.b.Cancel(r.Context(), text)
+func (a *API) cancelTimer(c *call) error {
+	text := c.path("handle")
+	outcome, err := a.b.Cancel(c.ctx(), text)
 	if err != nil {
 		return err
 	}
 	switch outcome {
 	case engine.Cancelled:
-		return answer(w, http.StatusOK, Cancelled{OutcomeCancelled})
+		return c.answer(Cancelled{OutcomeCancelled})
 	case engine.AlreadyCancelled:
-		return answer(w, http.StatusOK, Cancelled{OutcomeAlreadyCancelled})
+		return c.answer(Cancelled{OutcomeAlreadyCancelled})
 	}
 	var due int64
 	if outcome == engine.Delivered {
-		t, err := a.b.Timer(r.Context(), text)
+		t, err := a.b.Timer(c.ctx(), text)
 		if err != nil {
 			return err
 		}
@@ -38,25 +107,25 @@ func (a *API) cancelTimer(w http.ResponseWriter, r *http.Request) error {
 func refusal(outcome engine.Outcome, dueMs int64) error {
 	switch outcome {
 	case engine.Superseded:
-		p := problem(http.StatusConflict, "superseded", "The message was moved; its newer handle counts")
+		p := problem("superseded")
 		p.Fix = "use the handle that the move answered"
 		return p
 	case engine.Delivered:
-		p := problem(http.StatusConflict, "already_delivered", "The message was delivered before")
+		p := problem("already_delivered")
 		p.DueMs = dueMs
 		return p
 	case engine.AlreadyCancelled:
-		p := problem(http.StatusConflict, "already_cancelled", "The message was cancelled before")
+		p := problem("already_cancelled")
 		p.Fix = "POST /v1/timers/{handle}/undo takes the cancel back"
 		return p
 	case engine.Scheduled:
-		return problem(http.StatusConflict, "not_cancelled", "The message waits: there is no cancel to take back")
+		return problem("not_cancelled")
 	}
 	return noTimer()
 }
 
 func noTimer() *Problem {
-	p := problem(http.StatusNotFound, "not_found", "No such handle")
+	p := problem("not_found")
 	p.Detail = "it is unknown, damaged, of another store, or forgotten after the retention"
 	return p
 }
@@ -68,9 +137,9 @@ var states = map[engine.Outcome]string{
 }
 
 // showTimer says what became of a delayed message.
-func (a *API) showTimer(w http.ResponseWriter, r *http.Request) error {
-	text := r.PathValue("handle")
-	t, err := a.b.Timer(r.Context(), text)
+func (a *API) showTimer(c *call) error {
+	text := c.path("handle")
+	t, err := a.b.Timer(c.ctx(), text)
 	if err != nil {
 		return err
 	}
@@ -84,11 +153,11 @@ func (a *API) showTimer(w http.ResponseWriter, r *http.Request) error {
 		out.DueIn = dueIn(t.DueMs, now)
 	}
 	if state != StateScheduled && state != StateCancelled {
-		return answer(w, http.StatusOK, out)
+		return c.answer(out)
 	}
-	m, err := a.b.Read(r.Context(), text)
+	m, err := a.b.Read(c.ctx(), text)
 	if errors.Is(err, engine.ErrNoMessage) { // delivered meanwhile, or cancelled long ago
-		return answer(w, http.StatusOK, out)
+		return c.answer(out)
 	}
 	if err != nil {
 		return err
@@ -98,12 +167,12 @@ func (a *API) showTimer(w http.ResponseWriter, r *http.Request) error {
 	out.StoredMs, out.BornMs = m.StoreMs, m.BornMs
 	out.Properties = wireProperties(m.Properties)
 	out.Body, out.BodyBase64 = wireBody(m.Body)
-	return answer(w, http.StatusOK, out)
+	return c.answer(out)
 }
 
 // moveTimer gives a waiting message another due time.
-func (a *API) moveTimer(w http.ResponseWriter, r *http.Request) error {
-	b, err := readBody(w, r, maxRaw)
+func (a *API) moveTimer(c *call) error {
+	b, err := c.body(maxRaw)
 	if err != nil {
 		return err
 	}
@@ -111,17 +180,17 @@ func (a *API) moveTimer(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(b, &req); err != nil {
 		return err
 	}
-	text := r.PathValue("handle")
-	due, err := a.newDue(r, text, &req)
+	text := c.path("handle")
+	due, err := a.newDue(c, text, &req)
 	if err != nil {
 		return err
 	}
-	c, err := a.b.Move(r.Context(), text, due)
-	return a.changed(w, OutcomeMoved, c, err)
+	changed, err := a.b.Move(c.ctx(), text, due)
+	return a.changed(c, OutcomeMoved, changed, err)
 }
 
 // newDue is the due time that is asked for.
-func (a *API) newDue(r *http.Request, text string, req *Reschedule) (int64, error) {
+func (a *API) newDue(c *call, text string, req *Reschedule) (int64, error) {
 	all := req.asked()
 	if req.By != nil {
 		all = append(all, asked{field: "by", got: *req.By})
@@ -141,7 +210,7 @@ func (a *API) newDue(r *http.Request, text string, req *Reschedule) (int64, erro
 	if err != nil {
 		return 0, badField("by", *req.By, "a sign and a duration", `as in "+2h" or "-30m"`)
 	}
-	t, err := a.b.Timer(r.Context(), text)
+	t, err := a.b.Timer(c.ctx(), text)
 	if err != nil {
 		return 0, err
 	}
@@ -151,37 +220,37 @@ func (a *API) newDue(r *http.Request, text string, req *Reschedule) (int64, erro
 }
 
 // fireTimer delivers a waiting message now.
-func (a *API) fireTimer(w http.ResponseWriter, r *http.Request) error {
-	c, err := a.b.Fire(r.Context(), r.PathValue("handle"))
-	return a.changed(w, OutcomeFired, c, err)
+func (a *API) fireTimer(c *call) error {
+	changed, err := a.b.Fire(c.ctx(), c.path("handle"))
+	return a.changed(c, OutcomeFired, changed, err)
 }
 
 // undoTimer takes a cancel back.
-func (a *API) undoTimer(w http.ResponseWriter, r *http.Request) error {
-	c, err := a.b.Undo(r.Context(), r.PathValue("handle"))
-	return a.changed(w, OutcomeRestored, c, err)
+func (a *API) undoTimer(c *call) error {
+	changed, err := a.b.Undo(c.ctx(), c.path("handle"))
+	return a.changed(c, OutcomeRestored, changed, err)
 }
 
 // changed answers a move, a fire and an undo.
-func (a *API) changed(w http.ResponseWriter, outcome string, c broker.Changed, err error) error {
+func (a *API) changed(c *call, outcome string, changed broker.Changed, err error) error {
 	if err != nil {
 		return err
 	}
-	if c.Outcome != engine.Moved && c.Outcome != engine.Restored {
-		return refusal(c.Outcome, c.DueMs)
+	if changed.Outcome != engine.Moved && changed.Outcome != engine.Restored {
+		return refusal(changed.Outcome, changed.DueMs)
 	}
 	now := a.b.NowMs()
-	w.Header().Set("Location", a.opts.Prefix+"/v1/timers/"+c.Handle)
-	return answer(w, http.StatusOK, Changed{
-		Outcome: outcome, Handle: c.Handle, Due: instantText(c.DueMs), DueMs: c.DueMs, DueIn: dueIn(c.DueMs, now),
-		Now: instantText(now),
+	c.w.Header().Set("Location", a.opts.Prefix+"/v1/timers/"+changed.Handle)
+	return c.answer(Changed{
+		Outcome: outcome, Handle: changed.Handle, Due: instantText(changed.DueMs), DueMs: changed.DueMs,
+		DueIn: dueIn(changed.DueMs, now), Now: instantText(now),
 	})
 }
 
 // explainTimer tells the life of a message.
-func (a *API) explainTimer(w http.ResponseWriter, r *http.Request) error {
-	text := r.PathValue("handle")
-	x, err := a.b.Explain(r.Context(), text)
+func (a *API) explainTimer(c *call) error {
+	text := c.path("handle")
+	x, err := a.b.Explain(c.ctx(), text)
 	if err != nil {
 		return err
 	}
@@ -189,7 +258,7 @@ func (a *API) explainTimer(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return noTimer()
 	}
-	topics, err := a.b.Topics(r.Context())
+	topics, err := a.b.Topics(c.ctx())
 	if err != nil {
 		return err
 	}
@@ -212,7 +281,7 @@ func (a *API) explainTimer(w http.ResponseWriter, r *http.Request) error {
 		}
 		out.Events = append(out.Events, event)
 	}
-	return answer(w, http.StatusOK, out)
+	return c.answer(out)
 }
 
 // instantText is a time as answers show it.

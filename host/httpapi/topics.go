@@ -1,13 +1,35 @@
 package httpapi
 
 import (
-	"net/http"
-
 	"github.com/tidewheel/tidewheel/engine"
 )
 
-func (a *API) listTopics(w http.ResponseWriter, r *http.Request) error {
-	topics, err := a.b.Topics(r.Context())
+var topicRoutes = []route{
+	{
+		method: "GET", pattern: "/v1/topics", id: "listTopics", group: "Topics", role: RoleRead,
+		summary: "List topics by name", gives: jsonOf[Topics](), handle: (*API).listTopics,
+	},
+	{
+		method: "GET", pattern: "/v1/topics/{topic}", id: "showTopic", group: "Topics", role: RoleRead,
+		summary: "Show a topic", params: []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"unknown_topic"},
+		handle: (*API).showTopic,
+	},
+	{
+		method: "PUT", pattern: "/v1/topics/{topic}", id: "defineTopic", group: "Topics", role: RoleOperate,
+		summary: "Make a topic, or change its number of queues",
+		params:  []param{topicParam}, takes: jsonOf[TopicSpec](), gives: jsonOf[Topic](),
+		problems: []string{"topic_name", "queue_out_of_range", "unknown_outcome", "failed"}, handle: (*API).defineTopic,
+	},
+	{
+		method: "DELETE", pattern: "/v1/topics/{topic}", id: "deleteTopic", group: "Topics", role: RoleOperate,
+		summary: "Delete a topic with its queues and committed offsets",
+		text:    "What waits for it is dropped when due. A topic that is made later under the same name is another one.",
+		params:  []param{topicParam}, problems: []string{"unknown_topic", "unknown_outcome", "failed"}, handle: (*API).deleteTopic,
+	},
+}
+
+func (a *API) listTopics(c *call) error {
+	topics, err := a.b.Topics(c.ctx())
 	if err != nil {
 		return err
 	}
@@ -15,7 +37,7 @@ func (a *API) listTopics(w http.ResponseWriter, r *http.Request) error {
 	for i := range topics {
 		out.Topics[i] = wireTopic(&topics[i])
 	}
-	return answer(w, http.StatusOK, out)
+	return c.answer(out)
 }
 
 func wireTopic(t *engine.TopicInfo) Topic {
@@ -26,17 +48,17 @@ func wireTopic(t *engine.TopicInfo) Topic {
 	return out
 }
 
-func (a *API) showTopic(w http.ResponseWriter, r *http.Request) error {
-	info, err := a.b.Topic(r.Context(), r.PathValue("topic"))
+func (a *API) showTopic(c *call) error {
+	info, err := a.b.Topic(c.ctx(), c.path("topic"))
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, wireTopic(&info))
+	return c.answer(wireTopic(&info))
 }
 
 // defineTopic makes a topic, or changes its number of queues.
-func (a *API) defineTopic(w http.ResponseWriter, r *http.Request) error {
-	b, err := readBody(w, r, maxRaw)
+func (a *API) defineTopic(c *call) error {
+	b, err := c.body(maxRaw)
 	if err != nil {
 		return err
 	}
@@ -44,8 +66,16 @@ func (a *API) defineTopic(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(b, &spec); err != nil {
 		return err
 	}
-	if err := a.b.DefineTopic(r.Context(), r.PathValue("topic"), spec.Queues); err != nil {
+	if err := a.b.DefineTopic(c.ctx(), c.path("topic"), spec.Queues); err != nil {
 		return err
 	}
-	return a.showTopic(w, r)
+	return a.showTopic(c)
+}
+
+// deleteTopic removes a topic.
+func (a *API) deleteTopic(c *call) error {
+	if err := a.b.DeleteTopic(c.ctx(), c.path("topic")); err != nil {
+		return err
+	}
+	return c.done()
 }

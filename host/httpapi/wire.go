@@ -47,13 +47,13 @@ func (n *Int64) UnmarshalJSON(b []byte) error {
 
 // Envelope is a message in JSON.
 type Envelope struct {
-	Topic      string            `json:"topic,omitempty"` // in a batch; elsewhere the path says it
+	Topic      string            `json:"topic,omitempty" doc:"in a batch; elsewhere the path says it"`
 	Body       *string           `json:"body,omitempty"`
-	BodyBase64 []byte            `json:"body_base64,omitempty"` // instead of Body
-	DelayLevel int               `json:"delay_level,omitempty"` // beside no Time; 1 is the first
+	BodyBase64 []byte            `json:"body_base64,omitempty" doc:"instead of body"`
+	DelayLevel int               `json:"delay_level,omitempty" doc:"beside no other time; 1 is the first"`
 	Key        string            `json:"key,omitempty"`
 	Tag        string            `json:"tag,omitempty"`
-	Queue      *int              `json:"queue,omitempty"` // none: the broker chooses
+	Queue      *int              `json:"queue,omitempty" doc:"none: the broker chooses"`
 	Properties map[string]string `json:"properties,omitempty"`
 	BornMs     int64             `json:"born_ms,omitempty"`
 	Time
@@ -61,9 +61,9 @@ type Envelope struct {
 
 // Time is when a message becomes visible: at most one is set.
 type Time struct {
-	Delay       *string `json:"delay,omitempty"`         // "30m"
-	DeliverAt   *string `json:"deliver_at,omitempty"`    // RFC 3339 with its offset
-	DeliverAtMs *int64  `json:"deliver_at_ms,omitempty"` // since 1970
+	Delay       *string `json:"delay,omitempty" doc:"from now, as 30m"`
+	DeliverAt   *string `json:"deliver_at,omitempty" doc:"RFC 3339 with its offset"`
+	DeliverAtMs *int64  `json:"deliver_at_ms,omitempty" doc:"ms since 1970"`
 }
 
 // The states of a message.
@@ -77,25 +77,25 @@ const (
 
 // Stored says what became of a message that was put.
 type Stored struct {
-	Handle     string `json:"handle,omitempty"` // of a message that waits
+	Handle     string `json:"handle,omitempty" doc:"of a message that waits"`
 	ID         string `json:"id"`
 	Topic      string `json:"topic"`
 	Queue      int    `json:"queue"`
-	Offset     *Int64 `json:"offset,omitempty"` // in the queue, of a message that is visible
-	Position   Int64  `json:"position"`         // in the log
-	State      string `json:"state"`            // visible or scheduled
+	Offset     *Int64 `json:"offset,omitempty" doc:"in the queue, of a message that is visible"`
+	Position   Int64  `json:"position" doc:"in the log"`
+	State      string `json:"state" doc:"visible or scheduled"`
 	DelayLevel int    `json:"delay_level,omitempty"`
-	Clamped    bool   `json:"clamped,omitempty"` // the level asked for was above the last
-	Due        string `json:"due,omitempty"`     // RFC 3339, UTC
+	Clamped    bool   `json:"clamped,omitempty" doc:"the level asked for was above the last"`
+	Due        string `json:"due,omitempty" doc:"RFC 3339, UTC"`
 	DueMs      int64  `json:"due_ms,omitempty"`
 	DueIn      string `json:"due_in,omitempty"`
-	Past       bool   `json:"past,omitempty"` // the time asked for had passed
-	Now        string `json:"now"`            // the server's clock
+	Past       bool   `json:"past,omitempty" doc:"the time asked for had passed"`
+	Now        string `json:"now" doc:"the server's clock"`
 }
 
 // BatchResult is one line of a batch's answer: Stored or Problem.
 type BatchResult struct {
-	Line int `json:"line"` // of the request, from 1
+	Line int `json:"line" doc:"of the request, from 1"`
 	*Stored
 	Problem *Problem `json:"problem,omitempty"`
 }
@@ -136,8 +136,8 @@ type QueueOffset struct {
 // QueueState is a queue that was read: Offset is where to go on, and what to ack when the messages are done with.
 type QueueState struct {
 	QueueOffset
-	Min Int64 `json:"min"` // the first message that is not deleted
-	Max Int64 `json:"max"` // where the next message goes
+	Min Int64 `json:"min" doc:"the first message that is not deleted"`
+	Max Int64 `json:"max" doc:"where the next message goes"`
 }
 
 // Messages is what was read.
@@ -164,7 +164,7 @@ type TopicSpec struct {
 // Topic describes a topic.
 type Topic struct {
 	Name    string       `json:"name"`
-	Pending int64        `json:"pending"` // messages that wait for their time
+	Pending int64        `json:"pending" doc:"messages that wait for their time"`
 	Queues  []QueueRange `json:"queues"`
 }
 
@@ -182,11 +182,11 @@ type Topics struct {
 
 // Limits says what is refused.
 type Limits struct {
-	Levels         string `json:"levels"`    // level 1 first
-	MaxDelay       string `json:"max_delay"` // how far ahead a due time may lie
+	Levels         string `json:"levels" doc:"level 1 first"`
+	MaxDelay       string `json:"max_delay" doc:"how far ahead a due time may lie"`
 	MaxDelayMs     int64  `json:"max_delay_ms"`
 	BodyBytes      int    `json:"body_bytes"`
-	RequestBytes   int    `json:"request_bytes"` // of an envelope or a batch
+	RequestBytes   int    `json:"request_bytes" doc:"of an envelope or a batch"`
 	PropertyBytes  int    `json:"property_bytes"`
 	KeyBytes       int    `json:"key_bytes"`
 	TagBytes       int    `json:"tag_bytes"`
@@ -195,4 +195,10 @@ type Limits struct {
 	TimersPage     int    `json:"timers_page"`
 	WaitMs         int64  `json:"wait_ms"`
 	TopicNameBytes int    `json:"topic_name_bytes"`
+}
+
+// ServerTime is the server's clock.
+type ServerTime struct {
+	Now   string `json:"now"`
+	NowMs int64  `json:"now_ms"`
 }

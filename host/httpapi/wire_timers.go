@@ -8,7 +8,7 @@ type Timer struct {
 	State  string `json:"state"`
 	Due    string `json:"due"`
 	DueMs  int64  `json:"due_ms"`
-	DueIn  string `json:"due_in,omitempty"` // of one that waits
+	DueIn  string `json:"due_in,omitempty" doc:"of one that waits"`
 	Now    string `json:"now"`
 
 	Queue      *int              `json:"queue,omitempty"`
@@ -47,13 +47,13 @@ type Cancelled struct {
 // Reschedule is what PATCH takes: exactly one is set.
 type Reschedule struct {
 	Time
-	By *string `json:"by,omitempty"` // from the due time it has, as "+2h" or "-30m"
+	By *string `json:"by,omitempty" doc:"from the due time it has, as '+2h' or '-30m'"`
 }
 
 // Changed answers a move, a fire and an undo.
 type Changed struct {
-	Outcome string `json:"outcome"` // moved, fired or restored
-	Handle  string `json:"handle"`  // the new one: the old one is superseded
+	Outcome string `json:"outcome" doc:"moved, fired or restored"`
+	Handle  string `json:"handle" doc:"the new one: the old one is superseded"`
 	Due     string `json:"due"`
 	DueMs   int64  `json:"due_ms"`
 	DueIn   string `json:"due_in"`
@@ -63,19 +63,19 @@ type Changed struct {
 // Waiting is a message that waits, as a list shows it.
 type Waiting struct {
 	Handle     string `json:"handle"`
-	Topic      string `json:"topic,omitempty"` // none: it was deleted, and the message will be dropped
+	Topic      string `json:"topic,omitempty" doc:"none: it was deleted, and the message will be dropped"`
 	Queue      int    `json:"queue"`
 	Due        string `json:"due"`
 	DueMs      int64  `json:"due_ms"`
 	DueIn      string `json:"due_in"`
-	Size       int    `json:"size"` // bytes of its record
+	Size       int    `json:"size" doc:"bytes of its record"`
 	DelayLevel int    `json:"delay_level,omitempty"`
 }
 
 // Timers is one page of waiting messages, in the order of their due times.
 type Timers struct {
 	Timers []Waiting `json:"timers"`
-	Next   string    `json:"next,omitempty"` // the page that follows; none: that was all
+	Next   string    `json:"next,omitempty" doc:"the page that follows; none: that was all"`
 	// ScannedToMs is a due time: whatever matches before it was found. None: everything was looked at.
 	ScannedToMs int64  `json:"scanned_to_ms,omitempty"`
 	ScannedTo   string `json:"scanned_to,omitempty"`
@@ -100,20 +100,20 @@ type Horizon struct {
 type Explanation struct {
 	Handle   string  `json:"handle"`
 	State    string  `json:"state"`
-	Reason   string  `json:"reason"` // why it is not in its topic, or why it is
+	Reason   string  `json:"reason" doc:"why it is not in its topic, or why it is"`
 	Events   []Event `json:"events"`
-	Complete bool    `json:"complete"` // the log was read to its end
+	Complete bool    `json:"complete" doc:"the log was read to its end"`
 	Now      string  `json:"now"`
 }
 
 // Event is something that happened to a message.
 type Event struct {
-	Kind     string `json:"kind"` // stored, rolled, delivered, dropped, cancelled, moved, undone
+	Kind     string `json:"kind" doc:"stored, rolled, delivered, dropped, cancelled, moved, undone"`
 	At       string `json:"at"`
 	AtMs     int64  `json:"at_ms"`
 	Position Int64  `json:"position"`
 	Topic    string `json:"topic,omitempty"`
 	DueMs    int64  `json:"due_ms,omitempty"`
 	Queue    int    `json:"queue"`
-	Offset   *Int64 `json:"offset,omitempty"` // in the queue, of a delivery
+	Offset   *Int64 `json:"offset,omitempty" doc:"in the queue, of a delivery"`
 }
