@@ -60,26 +60,26 @@ func TestTimerExplainLives(t *testing.T) {
 			}
 			s.Pass(time.Second)
 			pause(t, s)
-			lifeOf(t, s, back, engine.AlreadyCancelled, "cancelled", "stored", "cancelled")
+			lifeOf(t, s, back, engine.AlreadyCancelled, "cancelled", "scheduled", "cancelled")
 			restored := answerOf(t, s, &engine.Undo{Handle: back.Handle(), Record: record}, engine.Restored)
 			s.Pass(time.Hour)
 			pause(t, s)
 
-			lifeOf(t, s, stay, engine.Scheduled, "due in", "stored")
-			x := lifeOf(t, s, fire, engine.Delivered, "delivered", "stored", "delivered")
+			lifeOf(t, s, stay, engine.Scheduled, "due in", "scheduled")
+			x := lifeOf(t, s, fire, engine.Delivered, "delivered", "scheduled", "delivered")
 			if m := s.Pull("t", 0, x.Events[1].Offset); m == nil || string(m.Key) != "fire" || x.Events[1].Queue != 0 {
 				t.Errorf("at the offset of the delivery there is %+v", m)
 			}
-			lifeOf(t, s, gone, engine.AlreadyCancelled, "cancelled", "stored", "cancelled")
-			if x := lifeOf(t, s, moved, engine.Superseded, "moved", "stored", "moved"); x.Events[1].NewID != again.ID {
+			lifeOf(t, s, gone, engine.AlreadyCancelled, "cancelled", "scheduled", "cancelled")
+			if x := lifeOf(t, s, moved, engine.Superseded, "moved", "scheduled", "moved"); x.Events[1].NewID != again.ID {
 				t.Errorf("moved to %d, want %d", x.Events[1].NewID, again.ID)
 			}
-			lifeOf(t, s, again, engine.Delivered, "delivered", "stored", "delivered")
-			lifeOf(t, s, level, engine.Delivered, "delivered", "stored", "delivered")
-			if x := lifeOf(t, s, back, engine.Superseded, "moved", "stored", "cancelled", "undone"); x.Events[2].NewID != restored.ID {
+			lifeOf(t, s, again, engine.Delivered, "delivered", "scheduled", "delivered")
+			lifeOf(t, s, level, engine.Delivered, "delivered", "scheduled", "delivered")
+			if x := lifeOf(t, s, back, engine.Superseded, "moved", "scheduled", "cancelled", "undone"); x.Events[2].NewID != restored.ID {
 				t.Errorf("brought back as %d, want %d", x.Events[2].NewID, restored.ID)
 			}
-			lifeOf(t, s, restored, engine.Scheduled, "due in", "stored")
+			lifeOf(t, s, restored, engine.Scheduled, "due in", "scheduled")
 			for from, x := engine.Offset(0), x; from < s.Released(); from = x.ScannedTo { // nothing is told twice
 				x, err = s.Explain(fire.Handle(), max(from, x.ScannedTo))
 				if err != nil || len(x.Events) > 0 {
@@ -138,7 +138,7 @@ func TestTimerExplainUnreleased(t *testing.T) {
 		t.Errorf("%+v, released is %d: %v", x, s.Released(), err)
 	}
 	release(t, s)
-	lifeOf(t, s, a, engine.AlreadyCancelled, "cancelled", "stored", "cancelled")
+	lifeOf(t, s, a, engine.AlreadyCancelled, "cancelled", "scheduled", "cancelled")
 }
 
 // The one reason why a message has not fired.
@@ -153,11 +153,11 @@ func TestTimerExplainReasons(t *testing.T) {
 		stored(t, s, later(name(i), 30*time.Hour))
 		s.Step()
 	}
-	lifeOf(t, s, a, engine.Scheduled, "due in 108000000 ms", "stored")
+	lifeOf(t, s, a, engine.Scheduled, "due in 108000000 ms", "scheduled")
 	s.Clock.Pass(30*time.Hour - time.Millisecond)
-	lifeOf(t, s, a, engine.Scheduled, "due in 1 ms", "stored")
+	lifeOf(t, s, a, engine.Scheduled, "due in 1 ms", "scheduled")
 	s.Clock.Pass(time.Millisecond)
-	lifeOf(t, s, a, engine.Scheduled, "next ticks", "stored")
+	lifeOf(t, s, a, engine.Scheduled, "next ticks", "scheduled")
 
 	// Its index cannot be read: the tick says so, and so does this.
 	faults.Add(faultfs.Rule{Op: faultfs.Read, Path: "timerlog/1/hours/*", Err: syscall.EIO, Sticky: true})
@@ -171,7 +171,7 @@ func TestTimerExplainReasons(t *testing.T) {
 		for !s.Install(j) {
 		}
 	}
-	lifeOf(t, s, a, engine.Scheduled, "index cannot be read", "stored")
+	lifeOf(t, s, a, engine.Scheduled, "index cannot be read", "scheduled")
 	faults.Clear()
 	answerOf(t, s, &engine.DeleteTopic{Topic: "t"}, engine.Done)
 	x, err := s.Explain(a.Handle(), 0)

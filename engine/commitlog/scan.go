@@ -344,6 +344,9 @@ func (l *Log) scanSegment(s *scanner, segs []*segment, at, end Offset, k *link, 
 	if err := s.use(f, seg.name, seg.base); err != nil {
 		return false, err
 	}
+	if end >= 0 {
+		s.size = min(s.size, int64(end-seg.base)) // who follows the log reads what is new, not the blank rest of the file
+	}
 	for end < 0 || at < end {
 		b, reason, err := s.next(at, k)
 		if err != nil {

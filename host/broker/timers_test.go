@@ -83,7 +83,7 @@ func TestTimersInABubble(t *testing.T) {
 		time.Sleep(45*time.Hour + time.Second) // the writer wakes at the due time, too
 		want(t, b, "now", "back", "later")
 		x, err := b.Explain(ctx, moved.Handle)
-		if err != nil || len(x.Events) != 2 || x.Events[0].Kind != "stored" || x.Events[1].Kind != "delivered" {
+		if err != nil || len(x.Events) != 2 || x.Events[0].Kind != "scheduled" || x.Events[1].Kind != "delivered" {
 			t.Errorf("explain: %+v, %v", x, err)
 		}
 		if r, err := b.Put(ctx, broker.Message{Topic: "orders", At: broker.In(b.MaxDelay())}); err != nil || r.Past {

@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
+)
+
+// The kinds of events.
+const (
+	EventStored    = "stored"    // a message came and is visible: Offset
+	EventScheduled = "scheduled" // a message came and waits until DueMs
+	EventRolled    = "rolled"    // a message that waits was copied to the end of the log
+	EventDelivered = "delivered" // a message that waited is in its queue: Offset
+	EventDropped   = "dropped"   // a message was due and its topic is gone
+	EventCancelled = "cancelled"
+	EventMoved     = "moved"     // to NewDueMs, under NewID
+	EventUndone    = "undone"    // a cancel was taken back: the message waits under NewID
+	EventCommitted = "committed" // Group stands at Offset
+	EventTopic     = "topic"     // a topic was made or changed
+	EventNoTopic   = "topic_deleted"
+	EventGroup     = "group" // a group was made or changed
+	EventNoGroup   = "group_deleted"
+	EventTrimmed   = "trimmed" // the log begins at First
+	EventLost      = "lost"    // a message that cannot be read was declared lost
+)
+
+// Event is something that happened: to a message, a topic, a group or the log. What its kind does not speak of is zero,
+// positions and offsets -1.
+type Event struct {
+	Kind   string // one of the constants
+	WallMs int64  // when the writer decided it, ms since 1970
+	// Position is the event's own place in the log: it grows from event to event. What came after it begins at
+	// Position + 1. (It is the position of the record; of the messages of one deliver record, a byte in it for each.)
+	Position Offset
+
+	ID       uint64 // number of a message that waits or waited; 0 for one that was visible at once
+	First    Offset // of the message's first record, which names it; of a move, that of the new one
+	DueMs    int64  // ms since 1970; 0 without a delay
+	Topic    uint32
+	Queue    uint32
+	Offset   int64 // in the queue
+	Key, Tag string
+	Size     int32 // bytes of the message's record
+
+	NewID    uint64 // of a move or an undo
+	NewDueMs int64
+	Group    uint32
+
+	// TopicName and GroupName are set by an EventReader; empty for what has been deleted since.
+	TopicName, GroupName string
+}
+
+// LatenessMs is how long after its due time a message was delivered, in ms; 0 for other events.
+func (ev *Event) LatenessMs() int64 {
+	if ev.Kind != EventDelivered {
+		return 0
+	}
+	return ev.WallMs - ev.DueMs
+}
+
+// eventScan takes events out of batches. It is the one way in which the log is told.
+type eventScan struct {
+	id   uint64            // only what happened to this message; 0: everything
+	want func(uint32) bool // whether a topic is meant; nil: all are
+	name func(*record.Topic)
+	from Offset // events before are passed over
+
+	events []Event
+	copied int // index of the move whose copy comes next; -1: none
+
+	// reused
+	message   message.Message
+	deliver   record.Deliver
+	supersede record.Supersede
+}
+
+// read takes the events of a batch.
+func (s *eventScan) read(b *commitlog.Batch) error {
+	records := b.Records()
+	s.copied = -1
+	for {
+		r, ok, err := records.Next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := s.record(&r, b.AppendMs); err != nil {
+			return err
+		}
+	}
+}
+
+// record takes the events of a record.
+func (s *eventScan) record(r *commitlog.Record, wallMs int64) error {
+	ev := Event{WallMs: wallMs, Position: r.Pos, Offset: -1, First: -1}
+	switch r.Kind {
+	case message.KindMessage:
+		return s.readMessage(r, ev)
+	case record.KindDeliver:
+		return s.readDelivery(r, ev)
+	case record.KindCancel:
+		var c record.Cancel
+		if err := c.Decode(r.Payload); err != nil {
+			return err
+		}
+		ev.Kind, ev.ID, ev.DueMs, ev.Topic = EventCancelled, c.ID, c.Due, c.Topic
+		s.add(&ev)
+	case record.KindSupersede, record.KindUndo:
+		if err := s.supersede.Decode(r.Payload); err != nil {
+			return err
+		}
+		old := &s.supersede
+		ev.Kind, ev.ID, ev.DueMs, ev.Topic, ev.NewID = EventMoved, old.ID, old.Due, old.Topic, old.NewID
+		if r.Kind == record.KindUndo {
+			ev.Kind = EventUndone
+		}
+		if s.copied = -1; s.add(&ev) {
+			s.copied = len(s.events) - 1
+		}
+	case record.KindTopic, record.KindGroup, record.KindCommit, record.KindTrim, record.KindHole:
+		if s.id == 0 {
+			return s.readRest(r, ev)
+		}
+	}
+	return nil
+}
+
+// add adds an event that is wanted.
+func (s *eventScan) add(ev *Event) bool {
+	if ev.Position < s.from || s.id != 0 && ev.ID != s.id || s.want != nil && !s.want(ev.Topic) {
+		return false
+	}
+	s.events = append(s.events, *ev)
+	return true
+}
+
+// readMessage takes a message that came, or a copy. That of a move is part of the move's event.
+func (s *eventScan) readMessage(r *commitlog.Record, ev Event) error {
+	m := &s.message
+	if err := message.Decode(r.Payload, m); err != nil {
+		return err
+	}
+	if s.id == 0 && m.Flags&message.Moved != 0 && m.Flags&message.Copy == 0 {
+		if s.copied >= 0 && s.events[s.copied].NewID == m.ID {
+			moved := &s.events[s.copied]
+			moved.NewDueMs = m.DueMs
+			moved.describe(m, r.Size)
+			s.copied = -1
+		}
+		return nil
+	}
+	ev.ID, ev.DueMs, ev.Topic, ev.Queue = m.ID, m.DueMs, m.Topic, m.Queue
+	switch {
+	case m.Flags&message.Copy != 0:
+		ev.Kind = EventRolled
+	case m.ID != 0:
+		ev.Kind = EventScheduled
+	default:
+		ev.Kind, ev.Offset, ev.DueMs = EventStored, m.QueueOffset, 0
+	}
+	if s.add(&ev) {
+		s.events[len(s.events)-1].describe(m, r.Size)
+	}
+	return nil
+}
+
+// describe says what message an event is about.
+func (ev *Event) describe(m *message.Message, size int) {
+	ev.First, ev.Queue, ev.Key, ev.Tag, ev.Size = m.First, m.Queue, string(m.Key), string(m.Tag), int32(size)
+}
+
+// readDelivery takes an event for each message of a deliver record. An item takes at least five bytes of the record, so
+// there is a byte in it to name each.
+func (s *eventScan) readDelivery(r *commitlog.Record, ev Event) error {
+	d := &s.deliver
+	if err := d.Decode(r.Payload); err != nil {
+		return err
+	}
+	for i := range d.Items {
+		it := &d.Items[i]
+		q := &d.Queues[it.Queue] // its base counts up with the items
+		ev.Kind, ev.Offset = EventDelivered, q.Base
+		if q.Base == record.Gone {
+			ev.Kind = EventDropped
+		} else {
+			q.Base++
+		}
+		ev.Position = r.Pos + Offset(i)
+		ev.ID, ev.DueMs, ev.Topic, ev.Queue, ev.Size = it.ID, it.Due, q.Topic, q.Queue, it.Size
+		ev.First = it.Position // of the copy: an EventReader looks whether there was one before
+		s.add(&ev)
+	}
+	return nil
+}
+
+// readRest takes what does not happen to a message.
+func (s *eventScan) readRest(r *commitlog.Record, ev Event) error {
+	switch r.Kind {
+	case record.KindTopic:
+		var t record.Topic
+		if err := t.Decode(r.Payload); err != nil {
+			return err
+		}
+		if s.name != nil {
+			s.name(&t)
+		}
+		ev.Kind, ev.Topic, ev.TopicName = EventTopic, t.ID, t.Name
+		if t.Op == record.Delete {
+			ev.Kind = EventNoTopic
+		}
+		s.add(&ev)
+		return nil
+	case record.KindCommit:
+		var c record.Commit
+		if err := c.Decode(r.Payload); err != nil {
+			return err
+		}
+		ev.Kind, ev.Group, ev.Topic, ev.Queue, ev.Offset = EventCommitted, c.Group, c.Topic, c.Queue, c.Offset
+		s.add(&ev)
+		return nil
+	}
+	if s.want != nil {
+		return nil // the others are of no topic
+	}
+	switch r.Kind {
+	case record.KindGroup:
+		var g record.Group
+		if err := g.Decode(r.Payload); err != nil {
+			return err
+		}
+		ev.Kind, ev.Group, ev.GroupName = EventGroup, g.ID, g.Name
+		if g.Op == record.Delete {
+			ev.Kind = EventNoGroup
+		}
+	case record.KindTrim:
+		var t record.Trim
+		if err := t.Decode(r.Payload); err != nil {
+			return err
+		}
+		ev.Kind, ev.First = EventTrimmed, t.Head
+	case record.KindHole:
+		var h record.Hole
+		if err := h.Decode(r.Payload); err != nil {
+			return err
+		}
+		ev.Kind, ev.First = EventLost, h.From
+	}
+	s.add(&ev)
+	return nil
+}
