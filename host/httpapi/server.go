@@ -26,9 +26,15 @@ func Listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// NewServer is an http.Server for the API, with limits against peers that send or take slowly. Its Shutdown lets
+// Drainer is a handler whose waiting readers can be let go. API is one, and Startup.
+type Drainer interface {
+	http.Handler
+	Drain()
+}
+
+// NewServer is an http.Server for an API, with limits against peers that send or take slowly. Its Shutdown lets
 // waiting readers go. A nil log is silence.
-func NewServer(a *API, log *slog.Logger) *http.Server {
+func NewServer(a Drainer, log *slog.Logger) *http.Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
