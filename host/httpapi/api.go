@@ -30,12 +30,15 @@ type API struct {
 	drained context.Context
 	drain   context.CancelFunc
 	pulled  sync.Pool // of *broker.Pulled
+
+	document func() ([]byte, error) // /openapi.json
 }
 
 // Handler serves a broker. The broker stays the caller's to close, after the last request has ended.
 func Handler(b *broker.Broker, opts Options) *API {
 	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
 	a.drained, a.drain = context.WithCancel(context.Background())
+	a.document = sync.OnceValues(func() ([]byte, error) { return makeDocument(opts) })
 	a.pulled.New = func() any { return new(broker.Pulled) }
 	for i := range routes {
 		r := &routes[i]

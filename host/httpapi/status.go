@@ -105,7 +105,7 @@ func (a *API) status(c *call) error {
 
 // Status is how the server is.
 type Status struct {
-	State   string   `json:"state" doc:"ready, failed or closing"`
+	State   string   `json:"state" enum:"ready,failed,closing"`
 	Problem *Problem `json:"problem,omitempty"`
 	NowMs   int64    `json:"now_ms"`
 

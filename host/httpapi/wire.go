@@ -83,14 +83,14 @@ type Stored struct {
 	Queue      int    `json:"queue"`
 	Offset     *Int64 `json:"offset,omitempty" doc:"in the queue, of a message that is visible"`
 	Position   Int64  `json:"position" doc:"in the log"`
-	State      string `json:"state" doc:"visible or scheduled"`
+	State      string `json:"state" enum:"visible,scheduled"`
 	DelayLevel int    `json:"delay_level,omitempty"`
 	Clamped    bool   `json:"clamped,omitempty" doc:"the level asked for was above the last"`
-	Due        string `json:"due,omitempty" doc:"RFC 3339, UTC"`
+	Due        string `json:"due,omitempty" format:"date-time" doc:"RFC 3339, UTC"`
 	DueMs      int64  `json:"due_ms,omitempty"`
 	DueIn      string `json:"due_in,omitempty"`
 	Past       bool   `json:"past,omitempty" doc:"the time asked for had passed"`
-	Now        string `json:"now" doc:"the server's clock"`
+	Now        string `json:"now" format:"date-time" doc:"the server's clock"`
 }
 
 // BatchResult is one line of a batch's answer: Stored or Problem.
@@ -199,6 +199,6 @@ type Limits struct {
 
 // ServerTime is the server's clock.
 type ServerTime struct {
-	Now   string `json:"now"`
+	Now   string `json:"now" format:"date-time"`
 	NowMs int64  `json:"now_ms"`
 }

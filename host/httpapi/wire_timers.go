@@ -5,11 +5,11 @@ package httpapi
 type Timer struct {
 	Handle string `json:"handle"`
 	Topic  string `json:"topic,omitempty"`
-	State  string `json:"state"`
-	Due    string `json:"due"`
+	State  string `json:"state" enum:"scheduled,cancelled,superseded,delivered"`
+	Due    string `json:"due" format:"date-time"`
 	DueMs  int64  `json:"due_ms"`
 	DueIn  string `json:"due_in,omitempty" doc:"of one that waits"`
-	Now    string `json:"now"`
+	Now    string `json:"now" format:"date-time"`
 
 	Queue      *int              `json:"queue,omitempty"`
 	Key        string            `json:"key,omitempty"`
@@ -41,7 +41,7 @@ const (
 
 // Cancelled answers a cancel.
 type Cancelled struct {
-	Outcome string `json:"outcome"`
+	Outcome string `json:"outcome" enum:"cancelled,already_cancelled"`
 }
 
 // Reschedule is what PATCH takes: exactly one is set.
@@ -52,12 +52,12 @@ type Reschedule struct {
 
 // Changed answers a move, a fire and an undo.
 type Changed struct {
-	Outcome string `json:"outcome" doc:"moved, fired or restored"`
+	Outcome string `json:"outcome" enum:"moved,fired,restored"`
 	Handle  string `json:"handle" doc:"the new one: the old one is superseded"`
-	Due     string `json:"due"`
+	Due     string `json:"due" format:"date-time"`
 	DueMs   int64  `json:"due_ms"`
 	DueIn   string `json:"due_in"`
-	Now     string `json:"now"`
+	Now     string `json:"now" format:"date-time"`
 }
 
 // Waiting is a message that waits, as a list shows it.
@@ -65,7 +65,7 @@ type Waiting struct {
 	Handle     string `json:"handle"`
 	Topic      string `json:"topic,omitempty" doc:"none: it was deleted, and the message will be dropped"`
 	Queue      int    `json:"queue"`
-	Due        string `json:"due"`
+	Due        string `json:"due" format:"date-time"`
 	DueMs      int64  `json:"due_ms"`
 	DueIn      string `json:"due_in"`
 	Size       int    `json:"size" doc:"bytes of its record"`
@@ -78,8 +78,8 @@ type Timers struct {
 	Next   string    `json:"next,omitempty" doc:"the page that follows; none: that was all"`
 	// ScannedToMs is a due time: whatever matches before it was found. None: everything was looked at.
 	ScannedToMs int64  `json:"scanned_to_ms,omitempty"`
-	ScannedTo   string `json:"scanned_to,omitempty"`
-	Now         string `json:"now"`
+	ScannedTo   string `json:"scanned_to,omitempty" format:"date-time"`
+	Now         string `json:"now" format:"date-time"`
 }
 
 // Horizon counts waiting messages by due time: Counts[i] are due from FromMs + i·StepMs until a step later.
@@ -93,23 +93,23 @@ type Horizon struct {
 	// ScannedToMs is the due time up to which the counts are complete; ask again from there for the rest.
 	ScannedToMs int64  `json:"scanned_to_ms"`
 	Complete    bool   `json:"complete"`
-	Now         string `json:"now"`
+	Now         string `json:"now" format:"date-time"`
 }
 
 // Explanation is the life of a delayed message, as the log tells it.
 type Explanation struct {
 	Handle   string  `json:"handle"`
-	State    string  `json:"state"`
+	State    string  `json:"state" enum:"scheduled,cancelled,superseded,delivered"`
 	Reason   string  `json:"reason" doc:"why it is not in its topic, or why it is"`
 	Events   []Event `json:"events"`
 	Complete bool    `json:"complete" doc:"the log was read to its end"`
-	Now      string  `json:"now"`
+	Now      string  `json:"now" format:"date-time"`
 }
 
 // Event is something that happened to a message.
 type Event struct {
-	Kind     string `json:"kind" doc:"stored, rolled, delivered, dropped, cancelled, moved, undone"`
-	At       string `json:"at"`
+	Kind     string `json:"kind" doc:"scheduled, moved, delivered and so on"`
+	At       string `json:"at" format:"date-time"`
 	AtMs     int64  `json:"at_ms"`
 	Position Int64  `json:"position"`
 	Topic    string `json:"topic,omitempty"`

@@ -1,0 +1,83 @@
+package httpapi_test
+
+import "time"
+
+// step is one request of the story, and what the document shows as an example.
+type step struct {
+	op, name string
+	path     string              // "name=value" of the parameters of the path, by spaces
+	query    map[string][]string // as header
+	header   map[string][]string
+	media    string // of the body
+	body     string
+	status   int
+	keep     string        // a member of the answer that later steps use
+	as       string        // by this name: {{name}}
+	advance  time.Duration // of the clock, before it
+}
+
+func pairs(list ...string) map[string][]string {
+	m := map[string][]string{}
+	for i := 0; i < len(list); i += 2 {
+		m[list[i]] = append(m[list[i]], list[i+1])
+	}
+	return m
+}
+
+const (
+	jsonType = "application/json"
+	rawType  = "application/octet-stream"
+)
+
+// story is told to a new server whose clock stands at startMs. Every operation of the document has a step at least.
+var story = []step{
+	{op: "defineTopic", name: "make", path: "topic=orders", media: jsonType, body: `{"queues":2}`, status: 200},
+	{op: "putMessage", name: "now", path: "topic=orders", media: rawType, body: `{"id":41}`,
+		header: pairs("Tidewheel-Queue", "0", "Tidewheel-Property", "shop=1", "Tidewheel-Property", "trace=a=b"), status: 201, keep: "id", as: "id"},
+	{op: "putMessage", name: "in_30_minutes", path: "topic=orders", media: rawType, body: `{"id":42}`,
+		header: pairs("Tidewheel-Delay", "30m", "Tidewheel-Key", "order-42", "Tidewheel-Tag", "unpaid"), status: 201, keep: "handle", as: "h1"},
+	{op: "putMessage", name: "at_a_time", path: "topic=orders", media: rawType, body: `{"id":43}`,
+		header: pairs("Tidewheel-Deliver-At", "2026-12-01T18:00:00+01:00"), status: 201, keep: "handle", as: "h2"},
+	{op: "putMessage", name: "at_ms", path: "topic=orders", media: rawType, body: `{"id":44}`,
+		header: pairs("Tidewheel-Deliver-At-Ms", "1796122800000"), status: 201},
+	{op: "putMessage", name: "level_3", path: "topic=orders", media: rawType, body: `{"id":45}`,
+		header: pairs("Tidewheel-Delay-Level", "3"), status: 201},
+	{op: "putMessage", name: "envelope", path: "topic=orders", media: "application/vnd.tidewheel+json",
+		body: `{"body":"{\"id\":46}","delay":"2h","key":"order-46","tag":"unpaid","properties":{"shop":"1"}}`, status: 201, keep: "handle", as: "h3"},
+	{op: "putMessage", name: "too_far_ahead", path: "topic=orders", media: "application/vnd.tidewheel+json",
+		body: `{"body":"x","delay":"9d"}`, status: 422},
+	{op: "putMessage", name: "misspelt_member", path: "topic=orders", media: "application/vnd.tidewheel+json",
+		body: `{"body":"x","dealy":"5m"}`, status: 400},
+	{op: "putBatch", name: "three_lines", media: "application/x-ndjson",
+		body: `"{\"topic\":\"orders\",\"body\":\"a\",\"queue\":1}\n{\"topic\":\"orders\",\"body\":\"b\",\"delay\":\"1h\"}\n{\"topic\":\"orders\",\"body\":\"c\",\"delay\":\"9d\"}\n"`, status: 200},
+	{op: "pullMessages", name: "all", path: "topic=orders", query: pairs("max", "10"), status: 200},
+	{op: "pullMessages", name: "one_queue", path: "topic=orders", query: pairs("queue", "0", "offset", "0", "wait", "1s"), status: 200},
+	{op: "pullMessages", name: "no_topic", path: "topic=nosuch", status: 404},
+	{op: "ack", name: "commit", path: "topic=orders", media: jsonType,
+		body: `{"group":"billing","offsets":[{"queue":0,"offset":"1"}]}`, status: 204},
+	{op: "listTimers", name: "unpaid", query: pairs("topic", "orders", "tag", "unpaid", "to", "+1d", "limit", "10"), status: 200},
+	{op: "showTimer", name: "waiting", path: "handle={{h1}}", status: 200},
+	{op: "moveTimer", name: "two_hours_later", path: "handle={{h1}}", media: jsonType, body: `{"by":"+2h"}`, status: 200, keep: "handle", as: "h4"},
+	{op: "moveTimer", name: "in_5_minutes", path: "handle={{h4}}", media: jsonType, body: `{"delay":"5m"}`, status: 200, keep: "handle", as: "h5"},
+	{op: "moveTimer", name: "old_handle", path: "handle={{h1}}", media: jsonType, body: `{"delay":"5m"}`, status: 409},
+	{op: "explainTimer", name: "moved", path: "handle={{h5}}", status: 200},
+	{op: "cancelTimer", name: "cancel", path: "handle={{h5}}", status: 200},
+	{op: "cancelTimer", name: "again", path: "handle={{h5}}", status: 200},
+	{op: "undoTimer", name: "undo", path: "handle={{h5}}", status: 200},
+	{op: "fireTimer", name: "fire", path: "handle={{h2}}", status: 200, keep: "handle", as: "h6"},
+	{op: "cancelTimer", name: "unknown", path: "handle=tw1.forged", status: 404},
+	{op: "horizon", name: "hours", query: pairs("step", "1h", "to", "+3h"), status: 200},
+	{op: "listTopics", name: "all", status: 200},
+	{op: "showTopic", name: "orders", path: "topic=orders", status: 200},
+	{op: "limits", name: "limits", status: 200},
+	{op: "time", name: "now", status: 200},
+	{op: "healthz", name: "ok", status: 200},
+	{op: "readyz", name: "ok", status: 200},
+	{op: "status", name: "ready", status: 200},
+	{op: "problems", name: "all", status: 200},
+	{op: "problem", name: "text", path: "code=delay-too-long", status: 200},
+	{op: "problem", name: "no_such", path: "code=nosuch", status: 404},
+	{op: "openapi", name: "document", status: 200},
+	{op: "defineTopic", name: "make_another", path: "topic=old", media: jsonType, body: `{"queues":1}`, status: 200},
+	{op: "deleteTopic", name: "delete", path: "topic=old", status: 204},
+}
