@@ -54,22 +54,30 @@ func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
 // may send to a memtable.
 func prefix(cmds []Command, most int) (n, bytes, waiting int) {
 	for n < len(cmds) {
-		size, waits := bound(cmds[n]), 0
-		switch c := cmds[n].(type) {
-		case *Put:
-			if c.Level != 0 || c.DueMs != 0 || c.DelayMs != 0 {
-				waits = 1
-			}
-		case *Move, *Undo:
-			waits = 1
-		}
-		if n > 0 && (bytes+size > batchBytes || waiting+waits > most) {
+		size, rows := bound(cmds[n]), waits(cmds[n])
+		if n > 0 && (bytes+size > batchBytes || waiting+rows > most) {
 			break
 		}
-		bytes, waiting = bytes+size, waiting+waits
+		bytes, waiting = bytes+size, waiting+rows
 		n++
 	}
 	return n, bytes, waiting
+}
+
+// waits says how many entries a command may send to a memtable.
+func waits(c Command) (n int) {
+	switch c := c.(type) {
+	case *Put:
+		if c.Level != 0 || c.DueMs != 0 || c.DelayMs != 0 {
+			n = 1
+		}
+		if c.Then != nil {
+			n += waits(c.Then)
+		}
+	case *Move, *Undo:
+		n = 1
+	}
+	return n
 }
 
 // bound is at least the bytes of the records that a command makes: its own, and those of a topic and a group made on
@@ -78,9 +86,14 @@ func bound(c Command) int {
 	const fixed = 2*(recordOverhead+64+message.MaxTopic) + recordOverhead + 64
 	switch c := c.(type) {
 	case *Put:
-		if size := messageSize(c); size <= maxMessage {
-			return fixed + size
+		size := messageSize(c)
+		if size > maxMessage {
+			size = 0
 		}
+		if c.Then != nil {
+			size += bound(c.Then)
+		}
+		return fixed + size
 	case *Move:
 		return fixed + recordOverhead + message.HeadSize + len(c.Record.payload)
 	case *Undo:
@@ -118,6 +131,8 @@ func (e *Engine) decide(c Command) Answer {
 		a, err = e.deleteTopic(c)
 	case *DefineGroup:
 		a, err = e.defineGroup(c)
+	case *DeleteGroup:
+		a, err = e.deleteGroup(c)
 	case *MarkHole:
 		a, err = e.markHole(c)
 	default:
@@ -171,6 +186,9 @@ func (e *Engine) put(p *Put) (Answer, error) {
 		return Answer{}, err
 	}
 	a.Level, a.Clamped = when.level, when.clamped
+	if p.Then != nil {
+		e.decide(p.Then)
+	}
 	return a, nil
 }
 

@@ -13,7 +13,7 @@ type Offset = commitlog.Offset
 const AnyQueue = -1
 
 // Command is one thing to do, given to Append: *Put, *Cancel, *Move, *Undo, *CommitOffset, *DefineTopic, *DeleteTopic,
-// *DefineGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
+// *DefineGroup, *DeleteGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
 type Command interface{ command() }
 
 // Put stores a message. Without a level it is visible in its topic at once; with one, after the level's delay.
@@ -36,6 +36,10 @@ type Put struct {
 	BornHost          []byte
 	UserFlag, SysFlag uint32
 	Attempts          uint16
+
+	// Then is done right behind the message and in the same batch, if that is stored: the commit of what the message is
+	// a copy of, say. It has no answer of its own. Nil: nothing.
+	Then Command
 }
 
 // Cancel takes back a message that is not delivered yet. The handle has been opened by Engine.OpenHandle.

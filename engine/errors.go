@@ -43,6 +43,7 @@ var (
 	ErrDue        = errors.New("engine: due time out of range")
 	ErrOffset     = errors.New("engine: offset")
 	ErrGroupName  = errors.New("engine: group name")
+	ErrNoGroup    = errors.New("engine: unknown group")
 	ErrDiskFull   = errors.New("engine: disk full")              // messages are refused; delivering and cancelling go on
 	ErrBacklog    = errors.New("engine: checkpoints lag behind") // messages are refused until one is written
 	ErrBadCommand = errors.New("engine: bad command")
