@@ -20,7 +20,7 @@ const module = "github.com/tidewheel/tidewheel"
 // testSupport lists packages that are written for tests although their files are not *_test.go: they may use what a
 // test may, and nothing but tests may import them. The program engine/mutants runs tests and is judged the same.
 var testSupport = []string{
-	"engine/enginetest", "engine/wasmtest", "engine/mutants", "fsadapter/vfstest", "plugins/plugintest",
+	"engine/enginetest", "engine/wasmtest", "engine/mutants", "fsadapter/vfstest", "host/broker/brokertest", "plugins/plugintest",
 }
 
 // arrows says what each tree may import from this module, and what must not be anywhere below it. All rows that match a
