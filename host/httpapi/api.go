@@ -19,6 +19,14 @@ type Options struct {
 	Prefix string
 	// ReadOnly refuses whatever changes something.
 	ReadOnly bool
+	// Tokens are who may do what. Nil: everybody may do everything, and a request must name this machine in its Host
+	// header; Listen takes addresses of this machine only.
+	Tokens *Tokens
+	// Certificate makes Listen speak TLS. Nil: plain TCP.
+	Certificate *Certificate
+	// AnyHost takes requests whatever their Host header names, also without Tokens: for a handler within another program
+	// that knows by itself who asks.
+	AnyHost bool
 }
 
 // API is an http.Handler. It is safe for concurrent use.
@@ -72,7 +80,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse looks at where a request comes from.
 func (a *API) refuse(r *http.Request) *Problem {
-	if !loopbackHost(r.Host) {
+	if a.opts.Tokens == nil && !a.opts.AnyHost && !loopbackHost(r.Host) {
 		p := problem("host_not_allowed")
 		p.Field, p.Got, p.Limit = "Host", shorten(r.Host), "localhost or a loopback address"
 		return p
@@ -98,12 +106,12 @@ func loopbackHost(hostport string) bool {
 // serve wraps a route's handler: what it returns is answered as a problem.
 func (a *API) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if rt.writes() && a.opts.ReadOnly {
-			problem("read_only").write(w)
+		c := &call{w: w, r: r, route: rt}
+		deadline(http.NewResponseController(w).SetWriteDeadline, answerTime)
+		if !a.admit(c) {
 			return
 		}
-		deadline(http.NewResponseController(w).SetWriteDeadline, answerTime)
-		if err := rt.handle(a, &call{w: w, r: r, route: rt}); err != nil {
+		if err := rt.handle(a, c); err != nil {
 			asProblem(err).write(w)
 		}
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,8 @@ const (
 	maxBatch    = 10_000 // messages
 )
 
-// readBody reads the body, at most limit bytes and within bodyTime. The bytes are the caller's.
+// readBody reads the body, at most limit bytes and within bodyTime; one that is compressed with gzip as what it holds. The
+// bytes are the caller's.
 func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	deadline(rc.SetReadDeadline, bodyTime)
@@ -34,23 +36,44 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge(limit)
 	}
+	var from io.Reader = http.MaxBytesReader(w, r.Body, int64(limit))
 	var buf bytes.Buffer
-	if r.ContentLength > 0 {
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case strings.EqualFold(encoding, "gzip"):
+		unpacked, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, bodyError(err, limit)
+		}
+		// A few bytes may become very many: what counts is what comes out.
+		from = io.LimitReader(unpacked, int64(limit)+1)
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		p := problem("unsupported_encoding")
+		p.Field, p.Got, p.Limit = "Content-Encoding", shorten(encoding), "gzip"
+		return nil, p
+	case r.ContentLength > 0:
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
+	if _, err := buf.ReadFrom(from); err != nil {
+		return nil, bodyError(err, limit)
+	}
+	if buf.Len() > limit {
+		return nil, tooLarge(limit)
+	}
+	return buf.Bytes(), nil
+}
+
+// bodyError says why a body could not be read.
+func bodyError(err error, limit int) error {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		return nil, tooLarge(limit)
+		return tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem("body_timeout")
-	case err != nil:
-		p := problem("body_unreadable")
-		p.Detail = err.Error()
-		return nil, p
+		return problem("body_timeout")
 	}
-	return buf.Bytes(), nil
+	p := problem("body_unreadable")
+	p.Detail = err.Error()
+	return p
 }
 
 // readJSON decodes exactly one JSON value with no unknown member.
