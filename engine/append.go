@@ -129,6 +129,8 @@ func (e *Engine) decide(c Command) Answer {
 		a, err = e.defineTopic(c)
 	case *DeleteTopic:
 		a, err = e.deleteTopic(c)
+	case *PauseTopic:
+		a, err = e.pauseTopic(c)
 	case *DefineGroup:
 		a, err = e.defineGroup(c)
 	case *DeleteGroup:

@@ -13,7 +13,7 @@ type Offset = commitlog.Offset
 const AnyQueue = -1
 
 // Command is one thing to do, given to Append: *Put, *Cancel, *Move, *Undo, *CommitOffset, *DefineTopic, *DeleteTopic,
-// *DefineGroup, *DeleteGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
+// *PauseTopic, *DefineGroup, *DeleteGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
 type Command interface{ command() }
 
 // Put stores a message. Without a level it is visible in its topic at once; with one, after the level's delay.
@@ -73,8 +73,16 @@ type CommitOffset struct {
 // DefineTopic makes a topic, or changes its number of queues.
 type DefineTopic struct {
 	Topic  string
-	Queues int // 1 to 65,536
-	Attrs  uint32
+	Queues int    // 1 to 65,536
+	Attrs  uint32 // of the host, below 1<<24
+}
+
+// PauseTopic keeps groups from reading a topic, or lets them again, until the next one; its messages are stored and
+// delivered all the same. The engine records it and says it (TopicInfo.Paused, Engine.Paused); it is the host that does
+// not read.
+type PauseTopic struct {
+	Topic  string
+	Paused bool
 }
 
 // DeleteTopic removes a topic with its queues and committed offsets. Messages waiting for it are dropped when due.
@@ -101,6 +109,7 @@ func (*Undo) command()         {}
 func (*CommitOffset) command() {}
 func (*DefineTopic) command()  {}
 func (*DeleteTopic) command()  {}
+func (*PauseTopic) command()   {}
 func (*DefineGroup) command()  {}
 func (*MarkHole) command()     {}
 

@@ -54,15 +54,38 @@ func (e *Engine) defineTopic(c *DefineTopic) (Answer, error) {
 	if err := message.ValidTopic(c.Topic); err != nil {
 		return Answer{}, fmt.Errorf("%w: %w", ErrTopicName, err)
 	}
-	t := e.st.TopicByName(c.Topic)
-	switch {
-	case t == nil:
-		t = e.makeTopic(c.Topic, c.Queues, c.Attrs)
-	case t.Count != c.Queues || t.Attrs != c.Attrs:
-		r := &record.Topic{Op: record.Change, ID: t.ID, Queues: uint32(c.Queues), Attrs: c.Attrs, Name: t.Name}
-		e.write(record.KindTopic, r)
-		e.folded(e.st.Topic(r, (*index)(e)))
+	if c.Attrs > record.TopicHost {
+		return Answer{}, fmt.Errorf("%w: attributes %#x of topic %q, the upper 8 bits are the engine's", ErrBadCommand, c.Attrs, c.Topic)
 	}
+	t := e.st.TopicByName(c.Topic)
+	if t == nil {
+		t = e.makeTopic(c.Topic, c.Queues, c.Attrs)
+	} else {
+		e.changeTopic(t, c.Queues, t.Attrs&^record.TopicHost|c.Attrs)
+	}
+	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
+}
+
+// changeTopic changes a topic. Only changes are logged.
+func (e *Engine) changeTopic(t *state.Topic, queues int, attrs uint32) {
+	if t.Count == queues && t.Attrs == attrs {
+		return
+	}
+	r := &record.Topic{Op: record.Change, ID: t.ID, Queues: uint32(queues), Attrs: attrs, Name: t.Name}
+	e.write(record.KindTopic, r)
+	e.folded(e.st.Topic(r, (*index)(e)))
+}
+
+func (e *Engine) pauseTopic(c *PauseTopic) (Answer, error) {
+	t := e.st.TopicByName(c.Topic)
+	if t == nil {
+		return Answer{}, fmt.Errorf("%w: %q", ErrNoTopic, c.Topic)
+	}
+	attrs := t.Attrs &^ record.TopicPaused
+	if c.Paused {
+		attrs |= record.TopicPaused
+	}
+	e.changeTopic(t, t.Count, attrs)
 	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
 }
 

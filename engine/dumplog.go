@@ -230,7 +230,8 @@ func (d *dumper) definition(l item, r *commitlog.Record) (err error) {
 			if v.Op == record.Define {
 				d.topics[v.ID] = v.Name
 			}
-			l.word("op", opName(v.Op)).num("id", int64(v.ID)).word("topic", d.topic(v.ID)).num("queues", int64(v.Queues)).num("attrs", int64(v.Attrs))
+			l.word("op", opName(v.Op)).num("id", int64(v.ID)).word("topic", d.topic(v.ID)).num("queues", int64(v.Queues)).
+				num("attrs", int64(v.Attrs&record.TopicHost)).is("paused", v.Attrs&record.TopicPaused != 0)
 		}
 	case record.KindGroup:
 		var v record.Group

@@ -13,6 +13,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
 	"github.com/tidewheel/tidewheel/engine/internal/segment"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
+	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 )
 
@@ -128,8 +129,8 @@ func (d *dumper) state(depth int, st *state.State) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(st.Topics)) {
 		t := st.Topics[id]
-		d.item(depth, "topic").num("id", int64(id)).word("topic", t.Name).num("queues", int64(t.Count)).num("attrs", int64(t.Attrs)).
-			big("pending", t.Pending).end()
+		d.item(depth, "topic").num("id", int64(id)).word("topic", t.Name).num("queues", int64(t.Count)).num("attrs", int64(t.Attrs&record.TopicHost)).
+			is("paused", t.Paused()).big("pending", t.Pending).end()
 		for i, q := range t.Queues {
 			d.item(depth+1, "queue").word("topic", t.Name).num("queue", int64(i)).big("min", q.Min).big("max", q.Next).end()
 		}

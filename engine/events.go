@@ -46,6 +46,7 @@ type Event struct {
 	NewID    uint64 // of a move or an undo
 	NewDueMs int64
 	Group    uint32
+	Paused   bool // of a topic: groups are kept from reading it
 
 	// TopicName and GroupName are set by an EventReader; empty for what has been deleted since.
 	TopicName, GroupName string
@@ -204,7 +205,7 @@ func (s *eventScan) readRest(r *commitlog.Record, ev Event) error {
 		if s.name != nil {
 			s.name(&t)
 		}
-		ev.Kind, ev.Topic, ev.TopicName = EventTopic, t.ID, t.Name
+		ev.Kind, ev.Topic, ev.TopicName, ev.Paused = EventTopic, t.ID, t.Name, t.Attrs&record.TopicPaused != 0
 		if t.Op == record.Delete {
 			ev.Kind = EventNoTopic
 		}

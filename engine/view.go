@@ -8,6 +8,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/timer"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
@@ -232,10 +233,20 @@ func (e *Engine) Committed(group, topic string, queue int) (offset int64, ok boo
 type TopicInfo struct {
 	ID      uint32
 	Name    string
-	Attrs   uint32
+	Attrs   uint32      // of the host
+	Paused  bool        // groups are kept from reading it
 	Count   int         // queues that new messages go to
 	Queues  []QueueInfo // at least Count
 	Pending int64       // messages that wait for it
+}
+
+// Paused says whether groups are kept from reading a topic, by its id; false when it is gone. The answer may leave when
+// the log is released up to the position. Safe for concurrent use.
+func (e *Engine) Paused(topic uint32) (paused bool, pos Offset) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	t := e.st.Topics[topic]
+	return t != nil && t.Paused(), e.asOf()
 }
 
 // QueueInfo is the offsets of a queue: [Min, Visible) can be read, [Visible, Next) is not released.
@@ -257,7 +268,7 @@ type CommittedOffset struct {
 }
 
 func (e *Engine) topicInfo(t *state.Topic) TopicInfo {
-	info := TopicInfo{ID: t.ID, Name: t.Name, Attrs: t.Attrs, Count: t.Count, Pending: t.Pending}
+	info := TopicInfo{ID: t.ID, Name: t.Name, Attrs: t.Attrs & record.TopicHost, Paused: t.Paused(), Count: t.Count, Pending: t.Pending}
 	for i, q := range t.Queues {
 		visible := q.Min
 		if cq := e.queues.Queue(t.ID, uint32(i)); cq != nil {

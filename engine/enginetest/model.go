@@ -92,6 +92,7 @@ type topic struct {
 	queues int // for new messages
 	most   int // ever; those beyond are still read
 	attrs  uint32
+	paused bool
 }
 
 // queue is what was seen of a queue.

@@ -26,6 +26,8 @@ func (m *Model) judge(e *entry, w *window) {
 		m.judgeDefine(e, c, w)
 	case *engine.DeleteTopic:
 		m.judgeDelete(e, c)
+	case *engine.PauseTopic:
+		m.judgePause(e, c)
 	case *engine.DefineGroup:
 		m.judgeGroup(e, c)
 	default:
@@ -205,7 +207,7 @@ func (m *Model) newTopic(e *entry, name string, id uint32, queues int, attrs uin
 	}
 	m.nextTop = id + 1
 	m.names[id] = name
-	m.topics[name] = &topic{id, queues, queues, attrs}
+	m.topics[name] = &topic{id: id, queues: queues, most: queues, attrs: attrs}
 }
 
 func (m *Model) queue(topic, q uint32) *queue {
@@ -411,6 +413,17 @@ func (m *Model) judgeDelete(e *entry, c *engine.DeleteTopic) {
 		if x := &m.msgs[i]; x.topic == t.id && x.status == waiting {
 			x.status = orphaned
 		}
+	}
+}
+
+func (m *Model) judgePause(e *entry, c *engine.PauseTopic) {
+	t := m.topics[c.Topic]
+	if t == nil {
+		m.refused(e, engine.ErrNoTopic)
+		return
+	}
+	if !m.refused(e) {
+		t.paused = c.Paused
 	}
 }
 

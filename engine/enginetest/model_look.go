@@ -288,7 +288,7 @@ func (m *Model) verifyTopics(e *engine.Engine, w *window) {
 	for i := range topics {
 		info := &topics[i]
 		t := m.topics[info.Name]
-		if t == nil || t.id != info.ID || t.attrs != info.Attrs || len(info.Queues) != t.most {
+		if t == nil || t.id != info.ID || t.attrs != info.Attrs || t.paused != info.Paused || len(info.Queues) != t.most {
 			m.violated("there is a topic %+v, the model has %+v", *info, t)
 			return
 		}

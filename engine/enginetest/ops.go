@@ -38,6 +38,7 @@ var ops = map[string]action{
 	"offset": {3, opOffset},
 	"define": {1, opDefine},
 	"delete": {1, opDelete},
+	"pause":  {1, opPause},
 	"group":  {1, opGroup},
 
 	"pass":    {8, opPass},
@@ -335,6 +336,11 @@ func opDefine(s *Sim, a, b int) {
 
 func opDelete(s *Sim, a, _ int) {
 	s.call(Call{Command: &engine.DeleteTopic{Topic: topicName(a)}, New: -1, Target: -1})
+}
+
+// opPause pauses a topic, or lets it be read again; one that is paused and defined anew stays so.
+func opPause(s *Sim, a, b int) {
+	s.call(Call{Command: &engine.PauseTopic{Topic: topicName(a), Paused: b%3 > 0}, New: -1, Target: -1})
 }
 
 func opGroup(s *Sim, a, _ int) {

@@ -376,3 +376,19 @@ func TestKindsAreFixed(t *testing.T) {
 		}
 	}
 }
+
+// A paused topic differs from one that is not in one bit of its attributes.
+func TestTopicPaused(t *testing.T) {
+	_, b := readGolden(t, record.KindTopic)
+	b[9] ^= 1 << 7
+	var got record.Topic
+	if err := got.Decode(b); err != nil {
+		t.Fatal(err)
+	}
+	if got.Attrs&record.TopicPaused == 0 || got.Attrs&record.TopicHost != 5 {
+		t.Errorf("attributes %#x, want paused and 5 of the host", got.Attrs)
+	}
+	if !bytes.Equal(got.Append(nil), b) {
+		t.Error("decoded and encoded again it differs")
+	}
+}

@@ -20,12 +20,18 @@ const (
 	Delete Op = 3 // gone; the id is not used again
 )
 
+// Attributes of a topic that are the engine's: the upper eight bits. They are part of the format, do not change.
+const (
+	TopicPaused uint32 = 1 << 31   // groups do not read it; messages are stored and delivered all the same
+	TopicHost   uint32 = 1<<24 - 1 // the bits of the host
+)
+
 // Topic is a change to the table of topics.
 type Topic struct {
 	Op     Op
 	ID     uint32
 	Queues uint32 // 1 to MaxQueues; of a deleted topic also 0
-	Attrs  uint32 // bits of the host; the engine only keeps them
+	Attrs  uint32 // bits of the host (TopicHost), which the engine only keeps, and of the engine (TopicPaused)
 	Name   string // empty only when the id alone is meant: Change and Delete
 }
 

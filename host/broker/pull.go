@@ -232,6 +232,9 @@ func (p *pull) look(ctx context.Context) error {
 	count, bytes := p.req.MaxCount, p.req.MaxBytes
 	turn := int(p.b.turn.Add(1))
 	p.into.Queues = p.into.Queues[:0]
+	if held, err := p.held(ctx); err != nil || held {
+		return err
+	}
 	for i := range p.from {
 		at := &p.from[(turn+i)%len(p.from)]
 		part := p.into.next()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
@@ -112,6 +113,9 @@ type Topic struct {
 	Queues  []Queue // at least Count; those beyond are only read
 	Pending int64   // messages that wait for it
 }
+
+// Paused says whether groups are kept from reading the topic.
+func (t *Topic) Paused() bool { return t.Attrs&record.TopicPaused != 0 }
 
 // Queue is what the fold knows of a ConsumeQueue: offsets [Min, Next).
 type Queue struct{ Min, Next int64 }
