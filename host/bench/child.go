@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/host/broker"
+)
+
+// line is what a child says: an event, or the end of a step.
+type line struct {
+	event
+	Done  *outcome `json:"done,omitempty"`
+	Error string   `json:"error,omitempty"`
+}
+
+// Child is the process of a store: it reads requests from in and writes what it has to say to out, until in ends. The
+// store's log goes to errs. Run starts it.
+func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	requests := make(chan request)
+	go func() { // it ends with in
+		defer cancel() // the parent is gone: stop in the middle of a step, too
+		dec := json.NewDecoder(bufio.NewReader(in))
+		for {
+			var r request
+			if dec.Decode(&r) != nil {
+				return
+			}
+			select {
+			case requests <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	c := &speaker{enc: json.NewEncoder(out)}
+	var store *local
+	defer func() {
+		if store != nil {
+			_ = store.b.Close() // whatever it says, nobody listens any more
+		}
+	}()
+	for {
+		var r request
+		select {
+		case r = <-requests:
+		case <-ctx.Done():
+			return nil
+		}
+		var o outcome
+		var err error
+		switch {
+		case r.Step == stepOpen && r.Open != nil && store == nil:
+			store, err = openStore(r.Open, errs)
+		case store == nil:
+			err = errors.New("bench: no store is open")
+		default:
+			o, err = (&worker{store, c.say, new(peak)}).do(ctx, r)
+		}
+		l := line{Done: &o}
+		if err != nil {
+			l.Error = err.Error()
+		}
+		c.speak(l)
+	}
+}
+
+// memoryLimit is what the Go runtime is told to keep to, as a server does it; bytes.
+func memoryLimit(edge bool) int64 {
+	if edge {
+		return 48 << 20
+	}
+	return 220 << 20
+}
+
+func openStore(spec *openSpec, errs io.Writer) (*local, error) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memoryLimit(spec.Edge))
+	}
+	var opts broker.Options
+	if spec.Edge {
+		opts.Engine.Profile = engine.ProfileEdge
+	}
+	log := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return openLocal(spec.Dir, opts, log)
+}
+
+// speaker writes lines. It is safe for concurrent use.
+type speaker struct {
+	mu  sync.Mutex
+	enc *json.Encoder
+}
+
+func (s *speaker) say(e event) { s.speak(line{event: e}) }
+
+func (s *speaker) speak(l line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.enc.Encode(l) // a parent that is gone closes in, too
+}
+
+// process is a child, as its parent sees it.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout *json.Decoder
+	stderr *tail
+	began  time.Time
+	killed atomic.Bool
+}
+
+// launch starts a child. It ends when this process does.
+func launch(exe string, args []string) (*process, error) {
+	p := &process{cmd: exec.Command(exe, args...), stderr: new(tail), began: time.Now()}
+	p.cmd.Args[0] = "tidewheel" // a test binary is the program by that name only
+	p.cmd.Stderr = p.stderr
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	p.stdout = json.NewDecoder(bufio.NewReaderSize(out, 1<<20))
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("bench: start %s: %w", exe, err)
+	}
+	return p, nil
+}
+
+// errKilled is returned by a step in the middle of which hear killed the process.
+var errKilled = errors.New("bench: killed")
+
+// do has the child do a step, and hears of its events until it is done.
+func (p *process) do(ctx context.Context, r request, hear func(event)) (outcome, error) {
+	stop := context.AfterFunc(ctx, p.kill)
+	defer stop()
+	if err := json.NewEncoder(p.stdin).Encode(r); err != nil {
+		return outcome{}, p.gone(ctx, err)
+	}
+	for {
+		var l line
+		if err := p.stdout.Decode(&l); err != nil {
+			return outcome{}, p.gone(ctx, err)
+		}
+		switch {
+		case l.Error != "":
+			return outcome{}, fmt.Errorf("bench: %s: %s", r.Step, l.Error)
+		case l.Done != nil:
+			return *l.Done, nil
+		}
+		hear(l.event)
+	}
+}
+
+// gone says why a child does not speak any more.
+func (p *process) gone(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case p.killed.Load():
+		return errKilled
+	}
+	return fmt.Errorf("bench: the store's process ended: %w: %s", err, p.stderr)
+}
+
+// kill ends the process as SIGKILL does.
+func (p *process) kill() {
+	p.killed.Store(true)
+	_ = p.cmd.Process.Kill() // it may be gone already
+}
+
+// end waits until a killed process is gone, or asks one that lives to end, and waits.
+func (p *process) end() error {
+	_ = p.stdin.Close() // it may be gone already
+	err := p.cmd.Wait()
+	if err != nil && !p.killed.Load() {
+		return fmt.Errorf("bench: the store's process: %w: %s", err, p.stderr)
+	}
+	return nil
+}
+
+// tail keeps the end of what is written. It is safe for concurrent use.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+const tailBytes = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if over := len(t.b) - tailBytes; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}
