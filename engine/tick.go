@@ -8,12 +8,13 @@ import (
 
 // Status is what a Tick did, and what it wants next.
 type Status struct {
-	Next     int64  // wall clock, ms, at which to call Tick again; now or earlier: at once. At most a second ahead
-	Jobs     []*Job // ready to run, each handed out once; the slice is valid until the next Tick
-	Fired    int    // messages delivered
-	Position Offset // end of the log after what Tick appended: Commit, Sync and Release bring it out
-	Blocked  bool   // something is due, and waits for a Sync and Release, or for a job
-	Err      error  // what keeps due messages from being delivered, ErrFailed or damage; tried again a second later
+	Next     int64   // wall clock, ms, at which to call Tick again; now or earlier: at once. At most a second ahead
+	Jobs     []*Job  // ready to run, each handed out once; the slice is valid until the next Tick
+	Fired    int     // messages delivered
+	Dues     []int64 // their due times, ms since 1970; valid until the next Tick
+	Position Offset  // end of the log after what Tick appended: Commit, Sync and Release bring it out
+	Blocked  bool    // something is due, and waits for a Sync and Release, or for a job
+	Err      error   // what keeps due messages from being delivered, ErrFailed or damage; tried again a second later
 }
 
 // tickMs is the longest time between two calls of Tick: what is due is found out again, so that a clock that stepped, a
@@ -28,6 +29,7 @@ type fire struct {
 	broken  uint64           // lanes that it is about, a bit each
 	turn    int              // the lane that fired last
 	bound   int              // bytes of the largest record
+	dues    []int64          // Status.Dues
 }
 
 // Tick delivers a chunk of what is due and looks after the store: it seals, trims, begins checkpoints, and hands out
@@ -118,6 +120,11 @@ func (e *Engine) deliverFrom(lane int, s *Status) (more bool) {
 		return false
 	}
 	s.Fired = len(e.fire.entries)
+	e.fire.dues = e.fire.dues[:0]
+	for i := range e.fire.entries {
+		e.fire.dues = append(e.fire.dues, e.fire.entries[i].Due)
+	}
+	s.Dues = e.fire.dues
 	e.stats.fired.Add(int64(s.Fired))
 	return more
 }
