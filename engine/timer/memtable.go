@@ -1,85 +1,70 @@
 package timer
 
 import (
+	"slices"
+	"sort"
+
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
-// Sizes of a memtable's parts.
-const (
-	// blockRefs is how many refs a block holds at most: a put moves half of that on average.
-	blockRefs = 128
-	// chunkEntries is how many entries are made room for at once.
-	chunkEntries = 4096
-)
+// chunkEntries is how many entries are made room for at once.
+const chunkEntries = 4096
 
 // memtable holds waiting entries in order. The entries themselves lie in the order in which they were put, which is what a
-// checkpoint saves; their order by key is kept by small refs, in sorted blocks that are sorted themselves: a put touches
-// little memory. What fires or is cancelled leaves at once and never reaches the TimerLog.
+// checkpoint saves; their order by key is kept by small refs, in leaves: a put touches little memory. The first leaf is
+// sorted, the others only if it comes about: a flush sorts copies. What fires or is cancelled leaves at once and never
+// reaches the TimerLog.
 type memtable struct {
 	chunks  [][]timerlog.Entry // append-only
 	length  int                // entries in chunks, dead ones included
 	spilled int                // of them are in a spill, or in one that is being written
 
-	blocks [][]ref        // none is empty
-	starts []timerlog.Key // the first key of each block, or one below it
+	// Invariant: leaf i holds the keys in [starts[i], starts[i+1]), the first one also those below; none is empty.
+	leaves []leaf
+	starts []timerlog.Key
 	n      int
+	low    uint64 // no id is below, if there is an entry
+	high   uint64 // or above
 
 	spills []timerlog.Ref
 	held   int // entries in spills, dead ones included
-}
-
-// ref is an entry in the order of keys. Equal due times are told apart by the entries' ids.
-type ref struct {
-	due int64
-	at  uint32 // index of the entry
 }
 
 func (m *memtable) entry(at uint32) *timerlog.Entry {
 	return &m.chunks[at/chunkEntries][at%chunkEntries]
 }
 
-// less says whether a ref lies below a key.
-func (m *memtable) less(r ref, k timerlog.Key) bool {
-	return r.due < k.Due || r.due == k.Due && m.entry(r.at).ID < k.ID
+// find returns the leaf in which k is or belongs.
+func (m *memtable) find(k timerlog.Key) int {
+	at := 0
+	for n := len(m.starts); n > 1; { // no branch depends on what is compared: a wrong guess costs more than a step
+		half := n / 2
+		if next := at + half; m.starts[next].Due <= k.Due {
+			at = next
+		}
+		n -= half
+	}
+	if at == 0 || m.starts[at].Due < k.Due || m.starts[at].ID <= k.ID {
+		return at
+	}
+	above := sort.Search(at, func(i int) bool { return k.Less(m.starts[i]) })
+	return max(above-1, 0)
 }
 
-func (m *memtable) is(r ref, k timerlog.Key) bool { return r.due == k.Due && m.entry(r.at).ID == k.ID }
-
-// find returns the block in which k is or belongs, and the place in it.
-func (m *memtable) find(k timerlog.Key) (block, at int) {
-	if len(m.blocks) == 0 {
-		return 0, 0
+// lookup finds a key; false if it is not there. Most that are not have an id that no entry can have.
+func (m *memtable) lookup(k timerlog.Key) (leaf, at int, ok bool) {
+	if m.n == 0 || k.ID < m.low || k.ID > m.high {
+		return 0, 0, false
 	}
-	lo, hi := 1, len(m.starts)
-	for lo < hi {
-		if mid := int(uint(lo+hi) >> 1); k.Less(m.starts[mid]) {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	block = lo - 1
-	refs := m.blocks[block]
-	lo, hi = 0, len(refs)
-	for lo < hi {
-		if mid := int(uint(lo+hi) >> 1); m.less(refs[mid], k) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return block, lo
-}
-
-// has says whether find found the key itself.
-func (m *memtable) has(block, at int, k timerlog.Key) bool {
-	return block < len(m.blocks) && at < len(m.blocks[block]) && m.is(m.blocks[block][at], k)
+	leaf = m.find(k)
+	at = m.search(&m.leaves[leaf], k)
+	return leaf, at, at >= 0
 }
 
 // get finds an entry.
 func (m *memtable) get(k timerlog.Key) (timerlog.Entry, bool) {
-	if b, at := m.find(k); m.has(b, at, k) {
-		return *m.entry(m.blocks[b][at].at), true
+	if n, at, ok := m.lookup(k); ok {
+		return *m.entry(m.leaves[n].refs[at].at), true
 	}
 	return timerlog.Entry{}, false
 }
@@ -89,7 +74,7 @@ func (m *memtable) first() *timerlog.Entry {
 	if m.n == 0 {
 		return nil
 	}
-	return m.entry(m.blocks[0][0].at)
+	return m.entry(m.leaves[0].refs[0].at)
 }
 
 // put adds an entry; one with the same key is an older copy and is replaced. It says whether the entry is the first one
@@ -102,8 +87,11 @@ func (m *memtable) put(e timerlog.Entry) (first bool) {
 	last := &m.chunks[len(m.chunks)-1]
 	*last = append(*last, e)
 	m.length++
-	m.insert(r, e.Key)
-	return m.blocks[0][0].at == r.at
+	if n, at, ok := m.lookup(e.Key); ok {
+		m.leaves[n].refs[at] = r
+		return n == 0 && at == 0
+	}
+	return m.insert(r, e.Key)
 }
 
 // load is put for an entry that a spill holds already.
@@ -112,93 +100,73 @@ func (m *memtable) load(e timerlog.Entry) {
 	m.spilled = m.length
 }
 
-func (m *memtable) insert(r ref, k timerlog.Key) {
-	if len(m.blocks) == 0 {
-		m.blocks = append(m.blocks, append(make([]ref, 0, blockRefs), r))
-		m.starts = append(m.starts, k)
-		m.n++
-		return
-	}
-	b, at := m.find(k)
-	refs := m.blocks[b]
-	if m.has(b, at, k) {
-		refs[at] = r
-		return
+// insert adds the ref of a key that is not there. It says whether it is the first one.
+func (m *memtable) insert(r ref, k timerlog.Key) (first bool) {
+	if m.n == 0 {
+		m.leaves, m.starts = append(m.leaves[:0], newLeaf()), append(m.starts[:0], k)
+		m.low, m.high = k.ID, k.ID
 	}
 	m.n++
-	if k.Less(m.starts[b]) {
-		m.starts[b] = k
+	m.low, m.high = min(m.low, k.ID), max(m.high, k.ID)
+	n := m.find(k)
+	if m.leaves[n].full() {
+		n = m.grow(n, k)
 	}
-	if len(refs) == blockRefs {
-		m.split(b, at, r)
-		return
-	}
-	if len(refs) == cap(refs) { // its front left: there is room, but not behind it
-		refs = append(make([]ref, 0, blockRefs), refs...)
-	}
-	m.blocks[b] = insertAt(refs, at, r)
+	return m.add(&m.leaves[n], r, k, n == 0) == 0 && n == 0
 }
 
-// split makes two blocks of a full one and adds the ref. Ascending puts leave full blocks behind.
-func (m *memtable) split(b, at int, r ref) {
-	refs := m.blocks[b]
-	cut := blockRefs / 2
-	if at == blockRefs {
-		cut = blockRefs
+// grow makes two leaves of a full one and returns the one in which k belongs. Ascending puts leave full leaves behind.
+func (m *memtable) grow(n int, k timerlog.Key) int {
+	l := &m.leaves[n]
+	upper, start := newLeaf(), k
+	if !l.sorted || !m.less(l.refs[leafRefs-1], k) {
+		upper, start = m.split(l)
 	}
-	lower, upper := refs[:cut], append(make([]ref, 0, blockRefs), refs[cut:]...)
-	if at >= cut {
-		upper = insertAt(upper, at-cut, r)
-	} else {
-		lower = insertAt(lower, at, r)
+	m.leaves = slices.Insert(m.leaves, n+1, upper)
+	m.starts = slices.Insert(m.starts, n+1, start)
+	if k.Less(start) {
+		return n
 	}
-	m.blocks = append(m.blocks, nil)
-	copy(m.blocks[b+2:], m.blocks[b+1:])
-	m.blocks[b], m.blocks[b+1] = lower, upper
-	m.starts = append(m.starts, timerlog.Key{})
-	copy(m.starts[b+2:], m.starts[b+1:])
-	m.starts[b+1] = m.entry(upper[0].at).Key
-}
-
-func insertAt(refs []ref, at int, r ref) []ref {
-	refs = append(refs, ref{})
-	copy(refs[at+1:], refs[at:])
-	refs[at] = r
-	return refs
+	return n + 1
 }
 
 // remove drops an entry if it is there. It says whether it was the first one.
 func (m *memtable) remove(k timerlog.Key) (first bool) {
-	b, at := m.find(k)
-	if !m.has(b, at, k) {
+	n, at, ok := m.lookup(k)
+	if !ok {
 		return false
 	}
-	m.removeAt(b, at)
-	return b == 0 && at == 0
+	m.removeAt(n, at)
+	return n == 0 && at == 0
 }
 
 // removeFirst drops the smallest entry.
 func (m *memtable) removeFirst() { m.removeAt(0, 0) }
 
-func (m *memtable) removeAt(b, at int) {
-	refs := m.blocks[b]
-	switch m.n--; {
-	case len(refs) == 1 && b == 0:
-		m.blocks, m.starts = m.blocks[1:], m.starts[1:]
-	case len(refs) == 1:
-		m.blocks = append(m.blocks[:b], m.blocks[b+1:]...)
-		m.starts = append(m.starts[:b], m.starts[b+1:]...)
-	case at == 0: // what fires leaves at the front: no copy
-		m.blocks[b] = refs[1:]
-	default:
-		m.blocks[b] = append(refs[:at], refs[at+1:]...)
+func (m *memtable) removeAt(n, at int) {
+	m.n--
+	m.leaves[n].drop(at)
+	if len(m.leaves[n].refs) > 0 {
+		return
+	}
+	if n > 0 {
+		m.leaves, m.starts = slices.Delete(m.leaves, n, n+1), slices.Delete(m.starts, n, n+1)
+		return
+	}
+	m.leaves[0] = leaf{}
+	m.leaves, m.starts = m.leaves[1:], m.starts[1:]
+	if m.n > 0 && !m.leaves[0].sorted {
+		m.sort(m.leaves[0].refs)
+		m.leaves[0].sorted = true
 	}
 }
 
-// tableSource reads a memtable that does not change.
+// tableSource reads a memtable that does not change. It changes nothing in it either: any number may read at once.
 type tableSource struct {
-	m         *memtable
-	block, at int
+	m    *memtable
+	leaf int   // the next one
+	refs []ref // of the one before, from the place on
+	own  []ref // a sorted copy, used again
 }
 
 // all returns a source of all entries.
@@ -206,24 +174,43 @@ func (m *memtable) all() tableSource { return tableSource{m: m} }
 
 // seek returns a source of the entries above a key.
 func (m *memtable) seek(after timerlog.Key) *tableSource {
-	b, at := m.find(after)
-	if m.has(b, at, after) {
+	s := &tableSource{m: m}
+	if m.n == 0 {
+		return s
+	}
+	s.leaf = m.find(after)
+	s.open()
+	at := m.place(s.refs, after)
+	if at < len(s.refs) && m.is(s.refs[at], after) {
 		at++
 	}
-	return &tableSource{m, b, at}
+	s.refs = s.refs[at:]
+	return s
+}
+
+// open turns to the next leaf.
+func (s *tableSource) open() {
+	l := &s.m.leaves[s.leaf]
+	s.leaf++
+	s.refs = l.refs
+	if !l.sorted {
+		s.own = append(s.own[:0], l.refs...)
+		s.m.sort(s.own)
+		s.refs = s.own
+	}
 }
 
 func (s *tableSource) head() (*timerlog.Entry, bool, error) {
-	for s.block < len(s.m.blocks) {
-		if refs := s.m.blocks[s.block]; s.at < len(refs) {
-			return s.m.entry(refs[s.at].at), true, nil
+	for len(s.refs) == 0 {
+		if s.leaf == len(s.m.leaves) {
+			return nil, false, nil
 		}
-		s.block, s.at = s.block+1, 0
+		s.open()
 	}
-	return nil, false, nil
+	return s.m.entry(s.refs[0].at), true, nil
 }
 
-func (s *tableSource) next() { s.at++ }
+func (s *tableSource) next() { s.refs = s.refs[1:] }
 
 // unspilled is a picture of the entries that no spill holds, in the order in which they were put. It does not change: more
 // entries are put behind it.

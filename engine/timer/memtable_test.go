@@ -19,12 +19,19 @@ func checkTable(t *testing.T, m *memtable, want map[timerlog.Key]timerlog.Entry)
 	if got := read(t, &all); !slices.Equal(got, sorted) || m.n != len(sorted) {
 		t.Fatalf("has %d entries, n %d; want %d", len(got), m.n, len(sorted))
 	}
-	for i, b := range m.blocks {
-		if len(b) == 0 || len(b) > blockRefs || m.entry(b[0].at).Key.Less(m.starts[i]) {
-			t.Fatalf("block %d has %d refs and begins with %v, start %v", i, len(b), m.entry(b[0].at).Key, m.starts[i])
+	for i := range m.leaves {
+		l := &m.leaves[i]
+		if len(l.refs) == 0 || len(l.refs) > leafRefs || i == 0 && !l.sorted {
+			t.Fatalf("leaf %d has %d refs, sorted %t", i, len(l.refs), l.sorted)
 		}
-		if i > 0 && !m.less(m.blocks[i-1][len(m.blocks[i-1])-1], m.starts[i]) {
-			t.Fatalf("start of block %d is not above the block before", i)
+		for _, r := range l.refs {
+			k := m.key(r)
+			if i > 0 && k.Less(m.starts[i]) || i+1 < len(m.starts) && !k.Less(m.starts[i+1]) || k.ID < m.low || k.ID > m.high {
+				t.Fatalf("leaf %d of %d has %v, starts %v", i, len(m.leaves), k, m.starts)
+			}
+		}
+		if l.sorted && !slices.IsSortedFunc(l.refs, func(a, b ref) int { return m.key(a).Compare(m.key(b)) }) {
+			t.Fatalf("leaf %d is not sorted", i)
 		}
 	}
 	if first := m.first(); len(sorted) > 0 && *first != sorted[0] || len(sorted) == 0 && first != nil {
