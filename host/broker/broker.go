@@ -16,14 +16,15 @@ import (
 // done; a second Close is ErrClosed.
 type Broker struct {
 	// set by Open, then read-only
-	env   engine.Env
-	opts  Options
-	log   *slog.Logger
-	e     *engine.Engine
-	queue *queue
-	gate  *gate
-	bells *bells
-	asks  asks
+	env      engine.Env
+	opts     Options
+	log      *slog.Logger
+	e        *engine.Engine
+	queue    *queue
+	gate     *gate
+	bells    *bells
+	asks     asks
+	measures *measures
 
 	failure atomic.Pointer[error]  // the first final error
 	trouble atomic.Pointer[string] // what keeps due messages back; empty: nothing
@@ -53,7 +54,7 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 	b := &Broker{
 		env: env, opts: opts, log: env.Log, e: e,
 		queue: newQueue(opts.QueueBytes), gate: newGate(e.Released()), bells: newBells(),
-		closing: make(chan struct{}),
+		measures: newMeasures(), closing: make(chan struct{}),
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -118,7 +119,9 @@ func (b *Broker) start() {
 	})
 	b.wg.Go(func() {
 		for range syncs {
+			began := time.Now()
 			end, err := b.e.Sync()
+			b.measures.synced(time.Since(began))
 			synced <- syncResult{end, err}
 		}
 	})

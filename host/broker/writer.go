@@ -153,6 +153,7 @@ func (w *writer) hand() error {
 			return err
 		}
 		answers = taken
+		w.b.measures.answered(taken)
 		w.grown(pos)
 	}
 	w.sent = q.answer(answers, w.appended, w.sent)
@@ -165,6 +166,7 @@ func (w *writer) tick() {
 		return
 	}
 	s := w.e.Tick()
+	w.b.measures.ticked(&s)
 	w.todo = append(w.todo, s.Jobs...)
 	w.next = s.Next
 	w.progress = w.grown(s.Position) || s.Fired > 0 || len(s.Jobs) > 0
@@ -291,6 +293,7 @@ func (w *writer) syncEnded(r syncResult) {
 		w.blocked = false
 		w.b.bells.ring(w.e.Release(w.released))
 		w.b.gate.open(w.released)
+		w.b.measures.released(w.released, w.b.env.Wall())
 		w.settle()
 	}
 }
