@@ -54,7 +54,7 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 	b := &Broker{
 		env: env, opts: opts, log: env.Log, e: e,
 		queue: newQueue(opts.QueueBytes), gate: newGate(e.Released()), bells: newBells(),
-		measures: newMeasures(), closing: make(chan struct{}),
+		measures: newMeasures(dir), closing: make(chan struct{}),
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
