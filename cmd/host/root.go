@@ -95,7 +95,7 @@ exactly once in their topic, also after a crash.
 	cmd.AddCommand(
 		a.demo(), a.serve(), a.put(), a.consume(),
 		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(),
-		a.data(), a.config(), a.version(),
+		a.data(), a.config(), a.bench(), a.version(),
 	)
 	return cmd
 }

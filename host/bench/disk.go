@@ -20,8 +20,12 @@ type probe struct {
 	took []time.Duration
 }
 
-// probes is how often the disk is asked at a time.
-const probes = 300
+// probes is how often the disk is asked at a time, unless it is so slow that probeTime is over before.
+const (
+	probes      = 300
+	leastProbes = 50
+	probeTime   = 500 * time.Millisecond
+)
 
 // measure asks the disk: 4 KiB into a file that is allocated already, which is what a store does for a lone message.
 func (p *probe) measure() (err error) {
@@ -47,7 +51,8 @@ func (p *probe) measure() (err error) {
 		return fmt.Errorf("bench: measure the disk: %w", err)
 	}
 	b := make([]byte, page)
-	for i := range probes {
+	start := time.Now()
+	for i := 0; i < probes && (i < leastProbes || time.Since(start) < probeTime); i++ {
 		began := time.Now()
 		if _, err := f.WriteAt(b, int64(i)*page); err != nil {
 			return fmt.Errorf("bench: measure the disk: %w", err)
