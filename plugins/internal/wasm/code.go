@@ -10,14 +10,26 @@ type Code struct {
 	Instrs int // where the instructions begin, in Body
 	Locals int // parameters and locals
 	Height int // most values on the operand stack, never less than what really happens
-	Loops  int // loops in it
+	Blocks int // blocks, loops and ifs
+	Loops  int // loops among them
 	Bulks  int // instructions whose work grows with an operand
+	Ops    int // instructions
+
+	branches, targets int
+}
+
+// Work estimates what compiling the function takes, in units of about 50 ns: the register allocator's time grows with the
+// square of the number of basic blocks. Each check for fuel adds one, and a loop has one in its header.
+func (c *Code) Work() int {
+	n := c.Blocks + c.branches + c.targets/16 + 2*c.Loops + 2*c.Bulks + c.Ops/128
+	return n*n + c.Ops
 }
 
 // function is what one function's walk knows.
 type function struct {
-	locals int
-	blocks []block
+	locals  int
+	blocks  []block
+	targets []uint32 // of the instruction in hand
 }
 
 // block is an open block, loop or if.
@@ -28,10 +40,14 @@ type block struct {
 	results int
 }
 
-func (f *function) label(r *reader, depth uint32) {
+// label reads one more target of the instruction in hand and returns all of them.
+func (f *function) label(r *reader) []uint32 {
+	depth := r.u32()
 	if r.err == nil && int64(depth) >= int64(len(f.blocks)) {
 		r.fail(ErrMalformed, "label %d of %d", depth, len(f.blocks))
 	}
+	f.targets = append(f.targets, depth)
+	return f.targets
 }
 
 func (m *Module) codeSection(r *reader) {
@@ -86,22 +102,41 @@ func (m *Module) code(r *reader, t FuncType) Code {
 		if c.Height = max(c.Height, height); c.Height > m.limits.Height {
 			r.fail(ErrLimit, "more than %d values on the operand stack", m.limits.Height)
 		}
-		if in.Loop() {
-			c.Loops++
-		}
-		if bulk, _ := in.Bulk(); bulk {
-			m.countBulk(r, &c)
-		}
+		m.count(r, &c, &in)
+	}
+	if m.work += c.Work(); r.err == nil && m.work > m.limits.Work {
+		r.fail(ErrLimit, "compiling the functions would take too long: work of more than %d", m.limits.Work)
 	}
 	return c
 }
 
-func (m *Module) countBulk(r *reader, c *Code) {
-	c.Bulks++
-	m.bulk++
-	if c.Bulks > m.limits.Bulk {
+// count adds an instruction to the numbers that are limited.
+func (m *Module) count(r *reader, c *Code, in *Instr) {
+	c.Ops++
+	c.targets += len(in.Targets)
+	if len(in.Targets) > 0 {
+		c.branches++
+	}
+	if in.Opens() {
+		c.Blocks++
+	}
+	if in.Loop() {
+		c.Loops++
+	}
+	if bulk, _ := in.Bulk(); bulk {
+		c.Bulks++
+		m.bulk++
+	}
+	switch {
+	case c.Blocks+c.branches > m.limits.Blocks:
+		r.fail(ErrLimit, "more than %d blocks and branches in a function", m.limits.Blocks)
+	case c.Loops > m.limits.Loops:
+		r.fail(ErrLimit, "more than %d loops in a function", m.limits.Loops)
+	case c.targets > m.limits.Targets:
+		r.fail(ErrLimit, "more than %d branch targets in a function", m.limits.Targets)
+	case c.Bulks > m.limits.Bulk:
 		r.fail(ErrLimit, "more than %d bulk operations in a function", m.limits.Bulk)
-	} else if m.bulk > m.limits.BulkTotal {
+	case m.bulk > m.limits.BulkTotal:
 		r.fail(ErrLimit, "more than %d bulk operations", m.limits.BulkTotal)
 	}
 }

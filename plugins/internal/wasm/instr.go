@@ -58,12 +58,33 @@ type Instr struct {
 	Start int    // first byte, in Code.Body
 	End   int    // one past the last byte
 
+	// Targets are the labels that the instruction may branch to, as depths: 0 is the innermost block. Valid until the next
+	// instruction.
+	Targets []uint32
+
 	pop, push int // of the operand stack
 	inner     int // values a block begins with
 }
 
 // Loop says whether the instruction opens a loop: its header is where every turn passes.
 func (in *Instr) Loop() bool { return in.Op == opLoop }
+
+// Opens says whether the instruction opens a block of any kind, which an end closes.
+func (in *Instr) Opens() bool { return in.Op == opBlock || in.Op == opLoop || in.Op == opIf }
+
+// Else says whether the instruction begins the second branch of an if.
+func (in *Instr) Else() bool { return in.Op == opElse }
+
+// If says whether the instruction opens a block that may be skipped.
+func (in *Instr) If() bool { return in.Op == opIf }
+
+// Closes says whether the instruction ends a block.
+func (in *Instr) Closes() bool { return in.Op == opEnd }
+
+// Leaves says whether what follows the instruction within its block is never run.
+func (in *Instr) Leaves() bool {
+	return in.Op == opBr || in.Op == opBrTable || in.Op == opReturn || in.Op == opUnreachable
+}
 
 // Bulk says whether the work of the instruction grows with the number on top of the operand stack, an i32: bytes of a
 // memory, elements of a table, or pages and elements to grow by.
@@ -86,7 +107,9 @@ func (in *Instr) Bulk() (ok, grow bool) {
 // next decodes the instruction at the reader's place. It checks every index, so that an index the rewriter adds cannot be
 // reached by code that was there before.
 func (m *Module) next(r *reader, f *function, in *Instr) {
-	*in = Instr{Start: r.off, Op: r.u8()}
+	*in = Instr{Start: r.off}
+	in.Op = r.u8()
+	f.targets = f.targets[:0]
 	switch op := in.Op; {
 	case r.err != nil:
 	case op >= 0x45 && op <= 0xc4:
@@ -144,14 +167,14 @@ func (m *Module) control(r *reader, f *function, in *Instr) {
 			in.pop++
 		}
 	case opBr:
-		f.label(r, r.u32())
+		in.Targets = f.label(r)
 	case opBrIf:
 		in.pop = 1
-		f.label(r, r.u32())
+		in.Targets = f.label(r)
 	case opBrTable:
 		in.pop = 1
 		for n := r.count(len(r.b), "labels"); n >= 0 && r.err == nil; n-- {
-			f.label(r, r.u32())
+			in.Targets = f.label(r)
 		}
 	case opCall:
 		t, _ := m.FuncType(m.funcIndex(r))

@@ -22,6 +22,10 @@ type Limits struct {
 	LocalsTotal int    // of all functions: 200 functions with 50,000 locals each are a file of 2 KB
 	Nesting     int    // blocks within blocks: 200,000 take a compiler a minute
 	Height      int    // values on the operand stack of one function: they are part of its frame
+	Blocks      int    // blocks and branches of one function: 8,000 beside one another take a compiler six seconds
+	Loops       int    // loops of one function: 8,000 take it a minute
+	Targets     int    // branch targets of one function, those in tables included
+	Work        int    // sum over all functions of Code.Work, an estimate of the time to compile them
 	Bulk        int    // bulk operations in one function: the compiler's time is quadratic in them
 	BulkTotal   int    // in all functions
 }
@@ -47,6 +51,10 @@ func DefaultLimits() Limits {
 		LocalsTotal: 256 << 10,
 		Nesting:     2048,
 		Height:      512,
+		Blocks:      4096,
+		Loops:       256,
+		Targets:     16384,
+		Work:        128 << 20,
 		Bulk:        128,
 		BulkTotal:   8192,
 	}

@@ -163,6 +163,7 @@ type Module struct {
 	elems     int
 	locals    int
 	bulk      int
+	work      int
 }
 
 // Parse reads a module. On error it returns nil and an *Error.

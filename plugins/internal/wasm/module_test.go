@@ -158,6 +158,16 @@ func TestParseRefuses(t *testing.T) {
 		{"long function", withBody("\x00" + strings.Repeat("\x01", limits.Body) + "\x0b"), wasm.ErrLimit, "at most"},
 		{"deep blocks", withBody("\x00" + strings.Repeat("\x02\x40", 5000) + strings.Repeat("\x0b", 5001)), wasm.ErrLimit, "nested"},
 		{"high stack", withBody("\x00" + strings.Repeat("\x41\x00", 600) + strings.Repeat("\x1a", 600) + "\x0b"), wasm.ErrLimit, "operand stack"},
+		{"many blocks", withBody("\x00" + strings.Repeat("\x41\x00\x04\x40\x0b", 5000) + "\x0b"), wasm.ErrLimit, "blocks and branches"},
+		{"many branches", withBody("\x00\x02\x40" + strings.Repeat("\x41\x00\x0d\x00", 5000) + "\x0b\x0b"), wasm.ErrLimit, "blocks and branches"},
+		{"many loops", withBody("\x00" + strings.Repeat("\x03\x40\x0b", 300) + "\x0b"), wasm.ErrLimit, "loops"},
+		{"many branch targets", withBody("\x00\x41\x00\x0e\xa0\x9c\x01" + strings.Repeat("\x00", 20001) + "\x0b"), wasm.ErrLimit, "targets"},
+		{"many functions of many blocks", build(func(m *plugintest.Module) {
+			m.Memory(1, 1)
+			for range 60 {
+				m.FuncRaw("$f", "", []byte("\x00"+strings.Repeat("\x41\x00\x04\x40\x0b", 2000)+"\x0b"))
+			}
+		}), wasm.ErrLimit, "too long"},
 		{"many memory.fill", withBody("\x00" + strings.Repeat("\x41\x00\x41\x00\x41\x00\xfc\x0b\x00", 2000) + "\x0b"), wasm.ErrLimit, "bulk"},
 		{"function without end", withBody("\x00\x01"), wasm.ErrMalformed, "ends"},
 		{"code after the end", withBody("\x00\x0b\x01"), wasm.ErrMalformed, "too many"},

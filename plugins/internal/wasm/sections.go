@@ -206,7 +206,9 @@ func (m *Module) exportSection(r *reader) {
 	n := r.count(m.limits.Exports, "exports")
 	seen := make(map[string]bool, n)
 	for ; n > 0 && r.err == nil; n-- {
-		e := Export{Name: r.name(m.limits.Name), Kind: r.u8(), Index: r.u32()}
+		e := Export{Name: r.name(m.limits.Name)}
+		e.Kind = r.u8()
+		e.Index = r.u32()
 		var all int
 		switch e.Kind {
 		case KindFunc:
