@@ -56,6 +56,9 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 		queue: newQueue(opts.QueueBytes), gate: newGate(e.Released()), bells: newBells(),
 		measures: newMeasures(dir), closing: make(chan struct{}),
 	}
+	if opts.Durability == Interval {
+		b.gate.wake, b.bells.wake = b.queue.signal, b.queue.signal
+	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -30,6 +30,11 @@ type Options struct {
 	// UnsyncedBytes bounds what is appended but not durable yet, in bytes of log; beyond it the writer waits for the
 	// fsync. 16 MiB.
 	UnsyncedBytes int64
+	// Durability says when a Put is answered. Always: when it is durable. Interval: when it is written, which a power cut
+	// may take back, and no other end of the process.
+	Durability Durability
+	// SyncInterval bounds, with Interval, how long what was written waits for its fsync. 1 s.
+	SyncInterval time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -41,6 +46,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.UnsyncedBytes == 0 {
 		o.UnsyncedBytes = 16 << 20
+	}
+	if o.SyncInterval == 0 {
+		o.SyncInterval = time.Second
 	}
 	return o
 }
@@ -54,6 +62,8 @@ func (o Options) validate() error {
 	}
 	check(o.Workers >= 1 && o.Workers <= 64, "Workers", o.Workers, "1 to 64")
 	check(o.QueueBytes >= 1, "QueueBytes", o.QueueBytes, "1 or more")
+	check(o.Durability <= Interval, "Durability", uint8(o.Durability), "Always and Interval")
+	check(o.SyncInterval >= time.Millisecond && o.SyncInterval <= time.Minute, "SyncInterval", o.SyncInterval, "1ms to 1m")
 	check(o.UnsyncedBytes >= 1, "UnsyncedBytes", o.UnsyncedBytes, "1 or more")
 	return errors.Join(faults...)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tidewheel/tidewheel/engine/handle"
 )
 
-// Put stores a message and returns when it is durable. When the context ends first, the error says whether the message
-// was taken back (nothing happened) or is of kind ErrUnknown (it may be stored). A refusal is the engine's error:
+// Put stores a message and returns when it is durable; with Options.Durability Interval, when it is written. When the
+// context ends first, the error says whether the message was taken back (nothing happened) or is of kind ErrUnknown (it may be stored). A refusal is the engine's error:
 // engine.ErrTopicName, engine.ErrQueue, engine.ErrLevel, engine.ErrTooLarge and so on.
 func (b *Broker) Put(ctx context.Context, m Message) (Receipt, error) {
 	receipts, err := b.PutBatch(ctx, []Message{m})
@@ -19,12 +19,12 @@ func (b *Broker) Put(ctx context.Context, m Message) (Receipt, error) {
 	return receipts[0], receipts[0].Err
 }
 
-// PutBatch stores messages, in order, and returns when all are durable. A message can be refused on its own: its
-// receipt has Err. An error of the call is as in Put; of kind ErrUnknown, any of the messages may be stored.
+// PutBatch stores messages, in order, and returns when all are durable, or written, as Put does. A message can be refused
+// on its own: its receipt has Err. An error of the call is as in Put; of kind ErrUnknown, any of the messages may be stored.
 func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, error) {
 	receipts := make([]Receipt, len(messages))
 	puts := make([]engine.Put, len(messages))
-	r := &request{cmds: make([]engine.Command, 0, len(messages))}
+	r := &request{cmds: make([]engine.Command, 0, len(messages)), written: b.opts.Durability == Interval}
 	for i := range messages {
 		if puts[i], receipts[i].Err = messages[i].put(); receipts[i].Err == nil {
 			r.cmds = append(r.cmds, &puts[i])

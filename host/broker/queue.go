@@ -14,6 +14,8 @@ import (
 type request struct {
 	cmds []engine.Command
 	size int // bytes, estimated
+	// written: the answers may leave when they are written, and not only when they are durable.
+	written bool
 
 	// owned by the writer until done is closed, then by the caller
 	answers []engine.Answer

@@ -10,6 +10,8 @@ import (
 
 // gate holds back reads of state that is not durable yet. It is safe for concurrent use.
 type gate struct {
+	wake func() // tells who syncs that somebody waits; set before use, nil: not needed
+
 	mu      sync.Mutex
 	pos     engine.Offset // released up to here
 	err     error         // no more will be released
@@ -30,6 +32,9 @@ func (g *gate) wait(ctx context.Context, pos engine.Offset) error {
 	ch := make(chan struct{})
 	g.waiting[ch] = pos
 	g.mu.Unlock()
+	if g.wake != nil {
+		g.wake()
+	}
 	select {
 	case <-ch:
 		g.mu.Lock()
@@ -64,6 +69,13 @@ func (g *gate) open(pos engine.Offset) {
 	}
 }
 
+// waits says whether somebody waits.
+func (g *gate) waits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting) > 0
+}
+
 // fail ends all waits, and those to come for what is not released.
 func (g *gate) fail(err error) {
 	g.mu.Lock()
@@ -83,6 +95,8 @@ const allQueues = math.MaxUint32
 
 // bells wake readers that wait for messages. It is safe for concurrent use.
 type bells struct {
+	wake func() // as of a gate
+
 	mu  sync.Mutex
 	all map[engine.QueueRef]*bell
 }
@@ -98,6 +112,9 @@ func newBells() *bells { return &bells{all: map[engine.QueueRef]*bell{}} }
 // listen registers a reader. It must do so before it looks for messages: what arrives after its look then rings. It
 // must leave when it has stopped waiting.
 func (b *bells) listen(ref engine.QueueRef) *bell {
+	if b.wake != nil {
+		defer b.wake() // behind the unlock
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.all[ref]

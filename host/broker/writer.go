@@ -41,7 +41,9 @@ type writer struct {
 
 	syncing  bool          // the syncer is at work
 	dirty    bool          // there may be something to write and sync that the running sync does not cover
+	dirtyAt  time.Time     // when that began
 	blocked  bool          // the engine is busy until a sync or a job ends
+	hungry   bool          // something is due and waits for a sync, or was delivered and is to be seen
 	progress bool          // the last Tick did something
 	next     int64         // when Tick wants to be called, wall ms
 	appended engine.Offset // end of the log in memory
@@ -111,6 +113,7 @@ func (w *writer) work() time.Duration {
 	if away := w.next - w.b.env.Wall(); away < maxSleep.Milliseconds() {
 		sleep = max(time.Duration(away)*time.Millisecond, 0)
 	}
+	sleep = min(sleep, w.untilSync())
 	if !w.progress || w.blocked || w.closing {
 		sleep = max(sleep, idleSleep)
 	}
@@ -120,7 +123,7 @@ func (w *writer) work() time.Duration {
 // append hands one batch of requests to the engine; true when more could be appended at once.
 func (w *writer) append() (more bool) {
 	requests, bytes := w.b.queue.pending()
-	gathering := w.syncing && bytes < batchBytes
+	gathering := w.syncing && bytes < batchBytes && w.b.opts.Durability == Always
 	full := int64(w.appended-w.released) >= w.b.opts.UnsyncedBytes
 	if requests == 0 || gathering || full || w.blocked {
 		return false
@@ -128,7 +131,7 @@ func (w *writer) append() (more bool) {
 	err := w.hand()
 	if errors.Is(err, engine.ErrBusy) {
 		w.blocked = true
-		w.dirty = true // a sync is one of the two things that may end it
+		w.soil() // a sync is one of the two things that may end it
 		return false
 	}
 	if err != nil {
@@ -170,6 +173,7 @@ func (w *writer) tick() {
 	w.todo = append(w.todo, s.Jobs...)
 	w.next = s.Next
 	w.progress = w.grown(s.Position) || s.Fired > 0 || len(s.Jobs) > 0
+	w.hungry = w.hungry || s.Fired > 0 || s.Blocked
 	if errors.Is(s.Err, engine.ErrFailed) {
 		w.fail(s.Err)
 		return
@@ -193,8 +197,16 @@ func (w *writer) grown(end engine.Offset) bool {
 	if end <= w.appended {
 		return false
 	}
-	w.appended, w.dirty = end, true
+	w.appended = end
+	w.soil()
 	return true
+}
+
+// soil notes that there may be something to write and sync.
+func (w *writer) soil() {
+	if !w.dirty {
+		w.dirty, w.dirtyAt = true, time.Now()
+	}
 }
 
 // install links one slice of a finished job's result.
@@ -206,10 +218,10 @@ func (w *writer) install() {
 		w.finished = append(w.finished[:0], w.finished[1:]...)
 		w.blocked = false
 	}
-	w.dirty = true // a job may be what the writing of the log waited for
+	w.soil() // a job may be what the writing of the log waited for
 }
 
-// flush writes what was appended, and has it synced if the syncer is free.
+// flush writes what was appended, and has it synced if the syncer is free and it is time to.
 func (w *writer) flush() {
 	if w.failed != nil || !w.dirty {
 		return
@@ -218,8 +230,9 @@ func (w *writer) flush() {
 		w.fail(err)
 		return
 	}
-	if !w.syncing {
-		w.syncing, w.dirty = true, false
+	w.answerWritten()
+	if !w.syncing && w.mustSync() {
+		w.syncing, w.dirty, w.hungry = true, false, false
 		w.sync <- struct{}{} // the syncer is waiting for it, so this does not block
 	}
 }
