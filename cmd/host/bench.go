@@ -106,6 +106,7 @@ func (a *app) benchOf(name, short, long, example string) *cobra.Command {
 		flags.StringVar(&f.cfg.URL, "url", "", "measure this server; the token is in TIDEWHEEL_TOKEN. --data names a directory on its disk then")
 	}
 	flags.StringVar(&f.cfg.Durability, "durability", "", "always: an answer leaves after fsync; interval: before (default always)")
+	flags.StringVar(&f.cfg.CPUProfile, "cpuprofile", "", "write a profile of the store under load to this file, for go tool pprof")
 	flags.StringVar(&f.profile, "profile", "", "edge: the memory of a box with 64 MB")
 	return cmd
 }

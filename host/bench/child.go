@@ -49,6 +49,7 @@ func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	}()
 	c := &speaker{enc: json.NewEncoder(out)}
 	var store *local
+	var cpu *profiler
 	defer func() {
 		if store != nil {
 			_ = store.b.Close() // whatever it says, nobody listens any more
@@ -66,10 +67,13 @@ func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 		switch {
 		case r.Step == stepOpen && r.Open != nil && store == nil:
 			store, err = openStore(r.Open, errs)
+			if r.Open.CPUProfile != "" {
+				cpu = &profiler{name: r.Open.CPUProfile}
+			}
 		case store == nil:
 			err = errors.New("bench: no store is open")
 		default:
-			o, err = (&worker{store, c.say, new(peak)}).do(ctx, r)
+			o, err = (&worker{store, c.say, new(peak), cpu}).do(ctx, r)
 		}
 		l := line{Done: &o}
 		if err != nil {

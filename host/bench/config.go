@@ -36,6 +36,8 @@ type Config struct {
 	Durability string
 	// Edge takes the engine's edge profile, for a box with 64 MB.
 	Edge bool
+	// CPUProfile is a file that a profile of the store's process under load is written to, for go tool pprof. Empty: none.
+	CPUProfile string
 
 	Pending  int           // messages that wait beside the load
 	Count    int           // messages of the load; of Restart: kills
@@ -133,6 +135,7 @@ func (c Config) validate() error {
 	own := c.Bench == Restart || c.Bench == Idle
 	check(!own || c.URL == "", "the URL", c.URL, "none: only a store of its own can be killed, and its processor time measured")
 	check(c.URL == "" || c.Durability == Always, "the durability", c.Durability, "none with a URL: the server has its own")
+	check(c.URL == "" || c.CPUProfile == "", "the profile", c.CPUProfile, "none with a URL: the server is another process")
 	check(c.URL == "" || !c.Edge, "the profile", "edge", "none with a URL: the server has its own")
 	check(c.Durability == Always || c.Durability == Interval, "the durability", c.Durability, "always, interval")
 	check(c.Body >= minBody && c.Body <= 4<<20, "the body", c.Body, fmt.Sprintf("%d to %d bytes", minBody, 4<<20))

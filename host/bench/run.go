@@ -90,9 +90,11 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.store = p
-	_, err = r.ask(ctx, request{
-		Step: stepOpen, Open: &openSpec{Dir: r.storeDir(), Durability: r.cfg.Durability, Edge: r.cfg.Edge},
-	}, nothing)
+	spec := openSpec{Dir: r.storeDir(), Durability: r.cfg.Durability, Edge: r.cfg.Edge, CPUProfile: r.cfg.CPUProfile}
+	if r.result.RestartMs > 0 || r.ledger.acked.count() > 0 {
+		spec.CPUProfile = "" // it is of the load before the kill
+	}
+	_, err = r.ask(ctx, request{Step: stepOpen, Open: &spec}, nothing)
 	return err
 }
 

@@ -157,6 +157,20 @@ func TestRunTampered(t *testing.T) {
 	}
 }
 
+// A profile is of the load, and a kill does not cut it off.
+func TestRunProfile(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{bench.Put, bench.Fire, bench.Mixed} {
+		c := small(t, name)
+		c.CPUProfile = filepath.Join(c.Dir, "cpu")
+		run(t, c)
+		gzip := []byte{0x1f, 0x8b}
+		if b, err := os.ReadFile(c.CPUProfile); err != nil || !bytes.HasPrefix(b, gzip) {
+			t.Errorf("%s: the profile begins with %x, %v", name, b[:min(len(b), 8)], err)
+		}
+	}
+}
+
 // A directory that is used again goes on with what waits in it.
 func TestRunTwiceInOneDirectory(t *testing.T) {
 	t.Parallel()
@@ -213,16 +227,17 @@ func TestRunURL(t *testing.T) {
 
 func TestRunRefuses(t *testing.T) {
 	for name, c := range map[string]bench.Config{
-		"nothing":          {},
-		"unknown":          {Bench: "go"},
-		"a short body":     {Bench: bench.Put, Body: 10},
-		"a large batch":    {Bench: bench.Put, Batch: 10_001},
-		"no clients":       {Bench: bench.Put, Clients: -1},
-		"a long delay":     {Bench: bench.Put, Delay: 8 * 24 * time.Hour},
-		"restart by URL":   {Bench: bench.Restart, URL: "http://127.0.0.1:1"},
-		"idle by URL":      {Bench: bench.Idle, URL: "http://127.0.0.1:1"},
-		"durability":       {Bench: bench.Put, Durability: "never"},
-		"another's memory": {Bench: bench.Put, URL: "http://127.0.0.1:1", Edge: true},
+		"nothing":           {},
+		"unknown":           {Bench: "go"},
+		"a short body":      {Bench: bench.Put, Body: 10},
+		"a large batch":     {Bench: bench.Put, Batch: 10_001},
+		"no clients":        {Bench: bench.Put, Clients: -1},
+		"a long delay":      {Bench: bench.Put, Delay: 8 * 24 * time.Hour},
+		"restart by URL":    {Bench: bench.Restart, URL: "http://127.0.0.1:1"},
+		"idle by URL":       {Bench: bench.Idle, URL: "http://127.0.0.1:1"},
+		"durability":        {Bench: bench.Put, Durability: "never"},
+		"another's profile": {Bench: bench.Put, URL: "http://127.0.0.1:1", CPUProfile: "x"},
+		"another's memory":  {Bench: bench.Put, URL: "http://127.0.0.1:1", Edge: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := bench.Run(t.Context(), c); err == nil {

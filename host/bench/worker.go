@@ -39,6 +39,7 @@ type openSpec struct {
 	Dir        string `json:"dir"`
 	Durability string `json:"durability"`
 	Edge       bool   `json:"edge"`
+	CPUProfile string `json:"cpu_profile,omitempty"`
 }
 
 // outcome is what a step found.
@@ -71,6 +72,7 @@ type worker struct {
 	t    target
 	say  func(event) // safe for concurrent use
 	peak *peak       // of the store's memory; nil when that is in another process
+	cpu  *profiler   // nil: no profile is wanted
 }
 
 // do does a step, and notes how much memory the process had meanwhile.
@@ -79,7 +81,7 @@ func (w *worker) do(ctx context.Context, r request) (outcome, error) {
 	o, err := w.step(ctx, r)
 	stop()
 	o.RSS = w.peak.bytes()
-	return o, err
+	return o, errors.Join(err, w.cpu.stop())
 }
 
 func (w *worker) step(ctx context.Context, r request) (outcome, error) {
@@ -124,6 +126,7 @@ func (w *worker) progress(phase string, total int, done func() int) (stop func()
 
 // driver makes a driver for a request.
 func (w *worker) driver(r request, l *ledger) *driver {
+	w.cpu.start(r.Step)
 	d := &driver{load: r.Load, t: w.t, ledger: l, times: new(histogram)}
 	if r.Report {
 		d.acked = func(s span) { w.say(event{Acked: &s}) }
@@ -263,6 +266,7 @@ func (w *worker) steady(ctx context.Context, r request) (outcome, error) {
 		Twice: int(l.twice.Load()), Early: int(l.early.Load()), RSS: w.peak.bytes(),
 	}
 	if r.Report && err == nil && ctx.Err() == nil {
+		err = w.cpu.stop()
 		w.say(event{Measured: &o})
 		select { // killed any moment
 		case <-ctx.Done():
