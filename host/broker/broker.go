@@ -30,6 +30,9 @@ type Broker struct {
 	trouble atomic.Pointer[string] // what keeps due messages back; empty: nothing
 	turn    atomic.Uint32          // which queue the next Pull of several starts with
 
+	groups     *groups
+	broadcasts broadcasts
+
 	closing   chan struct{} // closed by Close
 	closeOnce sync.Once
 	wg        sync.WaitGroup // writer, syncer, workers
@@ -59,6 +62,9 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 	if opts.Durability == Interval {
 		b.gate.wake, b.bells.wake = b.queue.signal, b.queue.signal
 	}
+	b.groups = newGroups(b.queue.signal)
+	known, _ := e.Groups()
+	b.broadcasts.load(known)
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

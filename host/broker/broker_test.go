@@ -386,14 +386,15 @@ func TestBusyEngine(t *testing.T) {
 	})
 }
 
-// Groups go on where they have committed, each by itself, and see messages again until then.
+// Readers that say From where they read go on where their group has committed, and see messages again until then.
 func TestGroups(t *testing.T) {
 	b := open(t, crashfs.New(crashfs.Options{}), broker.Options{Engine: engine.Options{Queues: 2}})
 	for i := range 10 {
 		mustPut(t, b, broker.Message{Topic: "t", Pin: true, Queue: i % 2, Body: fmt.Append(nil, i)})
 	}
 	var p broker.Pulled
-	req := broker.PullRequest{Topic: "t", Group: "g", MaxCount: 4}
+	from := []broker.QueueOffset{{Queue: 0, Offset: broker.Committed}, {Queue: 1, Offset: broker.Committed}}
+	req := broker.PullRequest{Topic: "t", Group: "g", From: from, MaxCount: 4}
 	for range 2 { // uncommitted: the same again
 		if err := b.Pull(t.Context(), req, &p); err != nil || p.Count() != 4 {
 			t.Fatalf("pulled %d, %v", p.Count(), err)

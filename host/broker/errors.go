@@ -19,3 +19,15 @@ var ErrFailed = engine.ErrFailed
 
 // ErrRequest is the kind of an error about the arguments of a call that the engine never saw.
 var ErrRequest = errors.New("broker: bad request")
+
+// Returned for a receipt.
+var (
+	// ErrExpired: the lease is over, or the broker was opened again since. The message comes again, or has come.
+	ErrExpired = errors.New("broker: lease is over")
+	// ErrReceipt: there is no such receipt, or its group or topic is gone.
+	ErrReceipt = errors.New("broker: unknown receipt")
+)
+
+// ErrBroadcast is the kind of an error about a broadcast group: messages with a delay are not for one, and it has no
+// place of its own to go on from.
+var ErrBroadcast = errors.New("broker: broadcast group")

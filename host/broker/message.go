@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/message"
@@ -68,8 +69,14 @@ func (m *Message) put() (engine.Put, error) {
 		}
 		p.Queue = m.Queue
 	}
+	if strings.HasPrefix(m.Topic, retryPrefix) || strings.HasPrefix(m.Topic, deadPrefix) {
+		return p, fmt.Errorf("broker: %w: %q belongs to a consumer group", engine.ErrTopicName, m.Topic)
+	}
 	var properties message.Properties
 	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
+		if ownProperty(name) {
+			return p, fmt.Errorf("broker: %w: name %q is reserved: it says where a retried message comes from", engine.ErrProperties, name)
+		}
 		properties = message.AppendProperty(properties, name, m.Properties[name])
 	}
 	p.Properties = properties

@@ -17,6 +17,8 @@ const (
 	MaxWait = time.Minute
 	// MaxPull is the most messages that a Pull returns.
 	MaxPull = 1024
+	// MaxAckTimeout is the longest lease.
+	MaxAckTimeout = 12 * time.Hour
 )
 
 // Options tune a broker. The zero value is right for most.
@@ -35,6 +37,17 @@ type Options struct {
 	Durability Durability
 	// SyncInterval bounds, with Interval, how long what was written waits for its fsync. 1 s.
 	SyncInterval time.Duration
+
+	// AckTimeout is how long a group's reader has a message before it is delivered again, unless it asks for another
+	// time. 30 s, at most MaxAckTimeout.
+	AckTimeout time.Duration
+	// MaxAttempts is how often a message is delivered to a group before it becomes a dead letter. 16.
+	MaxAttempts int
+	// MaxUnacked bounds how far a group reads on in a queue above its lowest message that is not acked, in offsets, and
+	// with it the memory for leases, 40 bytes each, and what comes again after a restart. Beyond it a pull finds nothing
+	// new in that queue until the lowest is acked, retried or rejected; leases that end are delivered again all the same.
+	// 16,384.
+	MaxUnacked int
 }
 
 func (o Options) withDefaults() Options {
@@ -46,6 +59,15 @@ func (o Options) withDefaults() Options {
 	}
 	if o.UnsyncedBytes == 0 {
 		o.UnsyncedBytes = 16 << 20
+	}
+	if o.AckTimeout == 0 {
+		o.AckTimeout = 30 * time.Second
+	}
+	if o.MaxAttempts == 0 {
+		o.MaxAttempts = 16
+	}
+	if o.MaxUnacked == 0 {
+		o.MaxUnacked = 16384
 	}
 	if o.SyncInterval == 0 {
 		o.SyncInterval = time.Second
@@ -65,5 +87,8 @@ func (o Options) validate() error {
 	check(o.Durability <= Interval, "Durability", uint8(o.Durability), "Always and Interval")
 	check(o.SyncInterval >= time.Millisecond && o.SyncInterval <= time.Minute, "SyncInterval", o.SyncInterval, "1ms to 1m")
 	check(o.UnsyncedBytes >= 1, "UnsyncedBytes", o.UnsyncedBytes, "1 or more")
+	check(o.AckTimeout >= time.Millisecond && o.AckTimeout <= MaxAckTimeout, "AckTimeout", o.AckTimeout, "1ms to 12h")
+	check(o.MaxAttempts >= 1 && o.MaxAttempts <= 1000, "MaxAttempts", o.MaxAttempts, "1 to 1000")
+	check(o.MaxUnacked >= 1 && o.MaxUnacked <= 1<<20, "MaxUnacked", o.MaxUnacked, "1 to 1,048,576")
 	return errors.Join(faults...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -25,8 +26,11 @@ type QueueOffset struct {
 type PullRequest struct {
 	Topic string
 	Group string // whose committed offsets count; may be empty
-	// From says which queues to read and from where; nil means all of them from Committed.
+	// From says which queues to read and from where, and leases nothing. Nil means: with a Group, what is to be delivered
+	// to it; without one, all queues from their first message.
 	From []QueueOffset
+	// AckTimeout is how long a group leases what is returned, at most MaxAckTimeout; 0: Options.AckTimeout.
+	AckTimeout time.Duration
 	// Tags, if any, are the ones wanted; other messages are passed over.
 	Tags []string
 	// MaxCount is the most messages in all, at most MaxPull. 32.
@@ -44,10 +48,28 @@ type Pulled struct {
 	Queues []PulledQueue
 }
 
-// PulledQueue is one queue's part. Its Next is the offset to go on from, and to commit when the messages are done with.
+// PulledQueue is one queue's part. Its Next is the offset to go on from; a reader that says From commits it when the
+// messages are done with. A queue of which a group has messages that come again can have several parts.
 type PulledQueue struct {
+	Topic string // the one that was asked for, or the group's retry topic
 	Queue int
 	engine.Pulled
+	Leases []Lease // of a group's messages, at the same index; else empty
+}
+
+// Deliveries goes over the messages that a group was given, in no particular order of queues. They belong to p.
+func (p *Pulled) Deliveries() iter.Seq[Delivery] {
+	return func(yield func(Delivery) bool) {
+		for i := range p.Queues {
+			part := &p.Queues[i]
+			for j := range part.Leases {
+				lease := part.Leases[j]
+				if !yield(Delivery{part.Messages[j], lease, part.Queue, part.Topic != lease.Topic}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Count is the number of messages in all queues.
@@ -62,14 +84,26 @@ func (p *Pulled) Count() int {
 // filterRounds bounds how often one Pull asks a queue again that had only messages with other tags.
 const filterRounds = 16
 
-// Pull reads messages into what is handed in, waiting for the first one if asked to. A group's messages are returned
-// again until they are committed: one reader per queue and group at a time, else both get the same ones. A topic or
-// queue that is not there is engine.ErrNoTopic or engine.ErrQueue, an offset whose message was deleted
-// engine.ErrTrimmed. A message that can't be read has its Err set and doesn't hold up the others. When the context ends
-// before a message comes, its error is returned.
+// Pull reads messages into what is handed in, waiting for the first one if asked to.
+//
+// A group's pull that does not say From leases what it returns, each message under a receipt (Pulled.Deliveries): nobody
+// else of the group gets it until the lease is over; then it comes again, with a higher attempt. The reader ends the lease
+// with Ack, Retry or Reject, or makes it longer with Extend. The pull reads the topic and, of the group's retries, what
+// comes from that topic. With Tags, messages with other tags count as acked by the group. Leases are in memory: after a
+// restart the group goes on at its committed offsets.
+//
+// Any other pull leases nothing and changes nothing. A topic or queue that is not there is engine.ErrNoTopic or
+// engine.ErrQueue, an offset whose message was deleted engine.ErrTrimmed. A message that can't be read has its Err set and
+// doesn't hold up the others. When the context ends before a message comes, its error is returned.
 func (b *Broker) Pull(ctx context.Context, req PullRequest, into *Pulled) error {
 	into.Queues = into.Queues[:0]
 	if err := req.complete(); err != nil {
+		return err
+	}
+	if req.Group != "" && req.From == nil {
+		return b.pullGroup(ctx, req, into)
+	}
+	if err := b.subscribe(ctx, req.Group, req.Topic); err != nil {
 		return err
 	}
 	p := pull{b: b, req: req, into: into, tags: tagHashes(req.Tags)}
@@ -115,6 +149,8 @@ func (r *PullRequest) complete() error {
 		return fmt.Errorf("%w: MaxCount is %d, allowed is 1 to %d", ErrRequest, r.MaxCount, MaxPull)
 	case r.MaxBytes < 0:
 		return fmt.Errorf("%w: MaxBytes is %d, allowed is 1 or more", ErrRequest, r.MaxBytes)
+	case r.AckTimeout < 0 || r.AckTimeout > MaxAckTimeout:
+		return fmt.Errorf("%w: AckTimeout is %v, allowed is 0 to %v", ErrRequest, r.AckTimeout, MaxAckTimeout)
 	case r.Wait < 0 || r.Wait > MaxWait:
 		return fmt.Errorf("%w: Wait is %v, allowed is 0 to %v", ErrRequest, r.Wait, MaxWait)
 	}
@@ -238,7 +274,7 @@ func (p *pull) look(ctx context.Context) error {
 	for i := range p.from {
 		at := &p.from[(turn+i)%len(p.from)]
 		part := p.into.next()
-		part.Queue = at.Queue
+		part.Topic, part.Queue, part.Leases = p.req.Topic, at.Queue, part.Leases[:0]
 		if count <= 0 || bytes <= 0 {
 			part.Messages = part.Messages[:0]
 			part.Next, part.Min, part.Max = at.Offset, at.min, at.max

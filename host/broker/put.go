@@ -26,7 +26,11 @@ func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, e
 	puts := make([]engine.Put, len(messages))
 	r := &request{cmds: make([]engine.Command, 0, len(messages)), written: b.opts.Durability == Interval}
 	for i := range messages {
-		if puts[i], receipts[i].Err = messages[i].put(); receipts[i].Err == nil {
+		puts[i], receipts[i].Err = messages[i].put()
+		if receipts[i].Err == nil && messages[i].At != (When{}) {
+			receipts[i].Err = b.mayDelay(messages[i].Topic)
+		}
+		if receipts[i].Err == nil {
 			r.cmds = append(r.cmds, &puts[i])
 			r.size += messages[i].size()
 		}

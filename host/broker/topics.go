@@ -44,18 +44,11 @@ func (b *Broker) DefineTopic(ctx context.Context, name string, queues int) error
 
 // DeleteTopic removes a topic with its queues and committed offsets. What waits for it is dropped when due.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
-	return b.command(ctx, &engine.DeleteTopic{Topic: name})
-}
-
-// CommitOffset says that a group is done with the messages below the offset in each of the queues. An offset below
-// the committed one is refused with engine.ErrOffset unless seek is set. Each queue is judged on its own: the errors
-// are joined.
-func (b *Broker) CommitOffset(ctx context.Context, group, topic string, offsets []QueueOffset, seek bool) error {
-	cmds := make([]engine.Command, len(offsets))
-	for i, o := range offsets {
-		cmds[i] = &engine.CommitOffset{Group: group, Topic: topic, Queue: o.Queue, Offset: o.Offset, Seek: seek}
+	if err := b.command(ctx, &engine.DeleteTopic{Topic: name}); err != nil {
+		return err
 	}
-	return b.command(ctx, cmds...)
+	b.broadcasts.dropTopic(name)
+	return nil
 }
 
 // command hands commands to the writer whose only answer is that they are done, or why not.

@@ -89,6 +89,7 @@ func (w *writer) run() {
 func (w *writer) work() time.Duration {
 	defer w.caughtUp()
 	if w.failed != nil {
+		w.b.groups.expire(w.b.env.Mono()) // what is durable can still be read
 		return maxSleep
 	}
 	w.install()
@@ -112,6 +113,10 @@ func (w *writer) work() time.Duration {
 	sleep := maxSleep
 	if away := w.next - w.b.env.Wall(); away < maxSleep.Milliseconds() {
 		sleep = max(time.Duration(away)*time.Millisecond, 0)
+	}
+	now := w.b.env.Mono()
+	if away := w.b.groups.expire(now) - now; away < maxSleep.Nanoseconds() {
+		sleep = min(sleep, time.Duration(away))
 	}
 	sleep = min(sleep, w.untilSync())
 	if !w.progress || w.blocked || w.closing {
