@@ -1,0 +1,249 @@
+package abi
+
+import "errors"
+
+// Layout of a batch. Part of the ABI, do not change.
+//
+//	+----------------+----------------------+-------------------------+------+
+//	| header (64B)   | verdicts (8B each)   | index (64B per record)  | blob |
+//	+----------------+----------------------+-------------------------+------+
+const (
+	Magic       = 0x31425754 // "TWB1"
+	HeaderSize  = 64
+	VerdictSize = 8
+	IndexSize   = 64
+	NoCursor    = 0xffffffff // the guest has not begun with a record
+)
+
+// Offsets in the header.
+const (
+	offMagic    = 0
+	offHook     = 4  // u8, followed by u8 flags
+	offStride   = 6  // u16, bytes of an index record
+	offCount    = 8  // u32
+	offHeader   = 12 // u32, bytes of the header
+	offTotal    = 16 // u32
+	offVerdicts = 20 // u32
+	offIndex    = 24 // u32
+	offBlob     = 28 // u32
+	OffOutPtr   = 32 // u32, written by the guest
+	OffOutLen   = 36 // u32, written by the guest
+	OffErrLen   = 40 // u32, written by the guest
+	OffCursor   = 44 // u32, written by the guest
+	offNow      = 48 // i64, milliseconds
+	offSeed     = 56 // u64
+)
+
+// Flags of a record that is a response (Result). The HTTP status is in the upper 16 bits.
+const FlagNoResponse = 1 // no response came; the body is the reason
+
+// Errors of Open and Encode. A guest sees them as a number only, so they carry no details.
+var (
+	// ErrBatch: the bytes are not a batch of this version.
+	ErrBatch = errors.New("abi: not a batch")
+	// ErrRecord: a record of the batch points outside of it.
+	ErrRecord = errors.New("abi: record outside its batch")
+	// ErrTooLarge: more than fits into 32 bits.
+	ErrTooLarge = errors.New("abi: batch too large")
+)
+
+// Record is one message, request or response. Its slices belong to whoever filled it: on the guest's side they are windows
+// of the batch, valid until the hook returns.
+//
+// For a request (output of Prepare) Topic is the URL, Key the method and Headers the HTTP headers. For a response (Result)
+// Topic and Key are the message's, Headers and Body the response's, and Flags hold the status.
+type Record struct {
+	ID       uint64
+	StoredMs int64 // when the message was stored, ms since the epoch
+	DueMs    int64 // when it is due, ms since the epoch; 0 for a message without delay
+	Attempt  uint32
+	Flags    uint32
+	Topic    []byte
+	Key      []byte
+	Headers  Headers
+	Body     []byte
+}
+
+// Head is what the host says about a batch as a whole.
+type Head struct {
+	Hook  Hook
+	NowMs int64  // the time of the call, ms since the epoch: the only clock a guest has
+	Seed  uint64 // of the random numbers a guest may draw
+}
+
+// size of a record in the blob: four parts, each padded to 4 bytes.
+func (r *Record) size() int {
+	return pad(len(r.Topic)) + pad(len(r.Key)) + pad(len(r.Headers)) + pad(len(r.Body))
+}
+
+func pad(n int) int { return (n + 3) &^ 3 }
+
+// RecordSize is the number of bytes that r adds to a batch.
+func RecordSize(r *Record) int { return VerdictSize + IndexSize + r.size() }
+
+// Size is the number of bytes of a batch of records, a multiple of 8.
+func Size(records []Record) int {
+	n := HeaderSize
+	for i := range records {
+		n += RecordSize(&records[i])
+	}
+	return (n + 7) &^ 7
+}
+
+// Encode writes a batch of records over dst, which must have Size(records) bytes. Verdicts are zero, the cursor is NoCursor.
+// It returns ErrTooLarge when the lengths do not fit.
+func Encode(dst []byte, h Head, records []Record) error {
+	total := Size(records)
+	if uint64(total) > 1<<31 || len(dst) < total {
+		return ErrTooLarge
+	}
+	dst = dst[:total]
+	index := HeaderSize + VerdictSize*len(records)
+	blob := index + IndexSize*len(records)
+	clear(dst[:index])
+	le.PutUint32(dst[offMagic:], Magic)
+	dst[offHook] = byte(h.Hook)
+	le.PutUint16(dst[offStride:], IndexSize)
+	le.PutUint32(dst[offCount:], uint32(len(records)))
+	le.PutUint32(dst[offHeader:], HeaderSize)
+	le.PutUint32(dst[offTotal:], uint32(total))
+	le.PutUint32(dst[offVerdicts:], HeaderSize)
+	le.PutUint32(dst[offIndex:], uint32(index))
+	le.PutUint32(dst[offBlob:], uint32(blob))
+	le.PutUint32(dst[OffCursor:], NoCursor)
+	le.PutUint64(dst[offNow:], uint64(h.NowMs))
+	le.PutUint64(dst[offSeed:], h.Seed)
+	at := blob
+	for i := range records {
+		r := &records[i]
+		e := dst[index+IndexSize*i:][:IndexSize]
+		le.PutUint64(e[0:], r.ID)
+		le.PutUint64(e[8:], uint64(r.StoredMs))
+		le.PutUint64(e[16:], uint64(r.DueMs))
+		le.PutUint32(e[24:], r.Attempt)
+		le.PutUint32(e[28:], r.Flags)
+		at = part(dst, e[32:], at, r.Topic)
+		at = part(dst, e[40:], at, r.Key)
+		at = part(dst, e[48:], at, r.Headers)
+		at = part(dst, e[56:], at, r.Body)
+	}
+	clear(dst[at:])
+	return nil
+}
+
+// part copies p to dst[at:], notes where it is in e, and returns where the next part begins.
+func part(dst, e []byte, at int, p []byte) int {
+	le.PutUint32(e, uint32(at))
+	le.PutUint32(e[4:], uint32(len(p)))
+	at += copy(dst[at:], p)
+	for ; at&3 != 0; at++ {
+		dst[at] = 0
+	}
+	return at
+}
+
+// AppendBatch appends a batch of records: how a guest builds its output. It allocates only what append does.
+func AppendBatch(dst []byte, h Head, records []Record) ([]byte, error) {
+	n, from := Size(records), len(dst)
+	if cap(dst)-from < n {
+		grown := make([]byte, from, 2*cap(dst)+n)
+		copy(grown, dst)
+		dst = grown
+	}
+	dst = dst[:from+n]
+	return dst, Encode(dst[from:], h, records)
+}
+
+// Batch is a window on the bytes of a batch. The zero Batch has no records. Not safe for concurrent use with writers of the
+// bytes.
+type Batch struct {
+	b      []byte
+	count  int
+	stride int
+	index  int
+	verd   int
+}
+
+// Open checks the header of a batch and returns a window on it. Records are checked when they are read. The bytes may be
+// longer than the batch.
+func Open(b []byte) (Batch, error) {
+	if len(b) < HeaderSize || le.Uint32(b) != Magic {
+		return Batch{}, ErrBatch
+	}
+	header, total := uint64(le.Uint32(b[offHeader:])), uint64(le.Uint32(b[offTotal:]))
+	count, stride := uint64(le.Uint32(b[offCount:])), uint64(le.Uint16(b[offStride:]))
+	verdicts, index := uint64(le.Uint32(b[offVerdicts:])), uint64(le.Uint32(b[offIndex:]))
+	switch {
+	case header < HeaderSize, total < header, total > uint64(len(b)), stride < IndexSize:
+		return Batch{}, ErrBatch
+	case index < header || index+count*stride > total: // below 2^48 and 2^16, the product cannot overflow
+		return Batch{}, ErrBatch
+	case verdicts < header || verdicts+count*VerdictSize > total:
+		return Batch{}, ErrBatch
+	}
+	return Batch{b: b[:total], count: int(count), stride: int(stride), index: int(index), verd: int(verdicts)}, nil
+}
+
+// Len is the number of records.
+func (b Batch) Len() int { return b.count }
+
+// Bytes are the bytes of the batch.
+func (b Batch) Bytes() []byte { return b.b }
+
+// Hook is the hook that the batch was made for.
+func (b Batch) Hook() Hook { return Hook(b.b[offHook]) }
+
+// NowMs is the time of the call, ms since the epoch.
+func (b Batch) NowMs() int64 { return int64(le.Uint64(b.b[offNow:])) }
+
+// Record fills r with record i, 0 <= i < Len. Its slices are windows of the batch. It returns ErrRecord when a part lies
+// outside, and r is then not to be used.
+func (b Batch) Record(i int, r *Record) error {
+	e := b.b[b.index+i*b.stride:][:IndexSize]
+	r.ID = le.Uint64(e)
+	r.StoredMs = int64(le.Uint64(e[8:]))
+	r.DueMs = int64(le.Uint64(e[16:]))
+	r.Attempt = le.Uint32(e[24:])
+	r.Flags = le.Uint32(e[28:])
+	var ok [4]bool
+	r.Topic, ok[0] = b.window(e[32:])
+	r.Key, ok[1] = b.window(e[40:])
+	r.Headers, ok[2] = b.window(e[48:])
+	r.Body, ok[3] = b.window(e[56:])
+	if ok != [4]bool{true, true, true, true} {
+		return ErrRecord
+	}
+	return nil
+}
+
+func (b Batch) window(e []byte) ([]byte, bool) {
+	lo, n := uint64(le.Uint32(e)), uint64(le.Uint32(e[4:]))
+	if lo+n > uint64(len(b.b)) {
+		return nil, false
+	}
+	return b.b[lo : lo+n : lo+n], true
+}
+
+// Verdict returns the verdict of record i.
+func (b Batch) Verdict(i int) Verdict { return Verdict(le.Uint64(b.b[b.verd+i*VerdictSize:])) }
+
+// SetVerdict writes the verdict of record i.
+func (b Batch) SetVerdict(i int, v Verdict) { le.PutUint64(b.b[b.verd+i*VerdictSize:], uint64(v)) }
+
+// Cursor is the record the guest is, or was last, working on; NoCursor before the first.
+func (b Batch) Cursor() uint32 { return le.Uint32(b.b[OffCursor:]) }
+
+// SetCursor says that the guest begins with record i.
+func (b Batch) SetCursor(i int) { le.PutUint32(b.b[OffCursor:], uint32(i)) }
+
+// SetOutput tells the host where the guest's output is; errLen is the length of a message at its beginning for StatusError.
+func (b Batch) SetOutput(ptr, n, errLen uint32) {
+	le.PutUint32(b.b[OffOutPtr:], ptr)
+	le.PutUint32(b.b[OffOutLen:], n)
+	le.PutUint32(b.b[OffErrLen:], errLen)
+}
+
+// Output is what SetOutput wrote.
+func (b Batch) Output() (ptr, n, errLen uint32) {
+	return le.Uint32(b.b[OffOutPtr:]), le.Uint32(b.b[OffOutLen:]), le.Uint32(b.b[OffErrLen:])
+}
