@@ -65,7 +65,9 @@ func BenchmarkWaiting(b *testing.B) {
 	d.reopen() // as after a kill: nothing is flushed at the end
 	b.ReportMetric(d.opened.Seconds()*1000, "reopen_ms")
 	b.ReportMetric(float64(d.s.Stats().Replayed)/1e6, "replayed_MB")
+	read, fired := readBytes(b), d.s.Stats().Fired
 	b.ReportMetric(d.fire(6*time.Hour), "fired_cold/s")
+	b.ReportMetric(float64(readBytes(b)-read)/float64(d.s.Stats().Fired-fired), "read_B/fired")
 	b.ReportMetric(rssMiB(b, "VmHWM"), "rss_peak_MiB")
 	d.settle()
 	d.check(d.s.Close())
@@ -329,6 +331,19 @@ func (d *driver) bytes(names ...string) (sum int64) {
 		})
 	}
 	return sum
+}
+
+// readBytes is what the process has read from files so far, cached or not; 0 where nobody says so.
+func readBytes(b *testing.B) int64 {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0
+	}
+	var n int64
+	if _, err := fmt.Sscanf(string(text), "rchar: %d", &n); err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // rssMiB reads a line of the process's status; 0 where there is none.
