@@ -174,3 +174,28 @@ func (b *Broker) LevelInfos() ([]engine.LevelInfo, error) {
 	defer b.leave()
 	return b.e.Levels()
 }
+
+// TopicsNow is Topics without waiting until what it tells is durable: for counts, not for decisions. It is empty when the
+// broker is closed.
+func (b *Broker) TopicsNow() []engine.TopicInfo {
+	if b.enter() != nil {
+		return nil
+	}
+	defer b.leave()
+	topics, _ := b.e.Topics()
+	return topics
+}
+
+// FirstDue is the due time of the message that waits and is due first, ms since 1970; 0 when none waits, or it cannot be
+// found at once.
+func (b *Broker) FirstDue() int64 {
+	if b.enter() != nil {
+		return 0
+	}
+	defer b.leave()
+	page, err := b.e.Pending(engine.Filter{}, "", 1)
+	if err != nil || len(page.Messages) == 0 {
+		return 0
+	}
+	return page.Messages[0].DueMs
+}

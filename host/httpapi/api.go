@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/bulk"
+	"github.com/tidewheel/tidewheel/host/config"
 )
 
 // Options tune an API. The zero value is right for most.
@@ -27,24 +29,30 @@ type Options struct {
 	// AnyHost takes requests whatever their Host header names, also without Tokens: for a handler within another program
 	// that knows by itself who asks.
 	AnyHost bool
+	// Settings are the keys and values that /v1/config shows, with no secret in them. Nil: none.
+	Settings func() []config.Setting
+	// Clock is what /v1/dev/clock moves, which should be the broker's. Nil: the clock is real, and nobody may.
+	Clock *broker.ManualClock
 }
 
 // API is an http.Handler. It is safe for concurrent use.
 type API struct {
-	b       *broker.Broker
-	opts    Options
-	mux     *http.ServeMux
-	origin  *http.CrossOriginProtection
-	drained context.Context
-	drain   context.CancelFunc
-	pulled  sync.Pool // of *broker.Pulled
+	b        *broker.Broker
+	opts     Options
+	mux      *http.ServeMux
+	origin   *http.CrossOriginProtection
+	drained  context.Context
+	drain    context.CancelFunc
+	meter    *meter
+	bulkJobs *bulk.Manager
+	pulled   sync.Pool // of *broker.Pulled
 
 	document func() ([]byte, error) // /openapi.json
 }
 
-// Handler serves a broker. The broker stays the caller's to close, after the last request has ended.
+// Handler serves a broker. Close the API after the last request has ended, and then the broker, which stays the caller's.
 func Handler(b *broker.Broker, opts Options) *API {
-	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection()}
+	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(), meter: newMeter(b), bulkJobs: bulk.New(b)}
 	a.drained, a.drain = context.WithCancel(context.Background())
 	a.document = sync.OnceValues(func() ([]byte, error) { return makeDocument(opts) })
 	a.pulled.New = func() any { return new(broker.Pulled) }
@@ -58,6 +66,13 @@ func Handler(b *broker.Broker, opts Options) *API {
 
 // Drain lets waiting readers go, so that a server can end, and makes /readyz say so.
 func (a *API) Drain() { a.drain() }
+
+// Close drains, stops bulk changes, and waits until they have ended. Call it before the broker is closed. Closing twice is
+// no error.
+func (a *API) Close() {
+	a.drain()
+	a.bulkJobs.Close()
+}
 
 // bodyTime and answerTime bound how long a peer may take to send a body and to take an answer.
 const (
@@ -106,14 +121,16 @@ func loopbackHost(hostport string) bool {
 // serve wraps a route's handler: what it returns is answered as a problem.
 func (a *API) serve(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, route: rt}
+		began := time.Now()
+		sent := &recorder{ResponseWriter: w}
+		c := &call{w: sent, r: r, route: rt}
 		deadline(http.NewResponseController(w).SetWriteDeadline, answerTime)
-		if !a.admit(c) {
-			return
+		if a.admit(c) {
+			if err := rt.handle(a, c); err != nil {
+				asProblem(err).write(sent)
+			}
 		}
-		if err := rt.handle(a, c); err != nil {
-			asProblem(err).write(w)
-		}
+		a.meter.answered(rt.id, sent.code(), time.Since(began))
 	}
 }
 

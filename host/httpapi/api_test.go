@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,7 +36,13 @@ func newBroker(t testing.TB) *broker.Broker {
 // do sends a request to the handler, without a network.
 func do(t testing.TB, h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	return doWith(context.Background(), t, h, method, path, body, header...)
+}
+
+// doWith is do with the context of whoever asks.
+func doWith(ctx context.Context, t testing.TB, h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	r.Host = "127.0.0.1:7070"
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])

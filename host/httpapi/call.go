@@ -15,7 +15,7 @@ import (
 
 // call is one request on its way through a route.
 type call struct {
-	w     http.ResponseWriter
+	w     *recorder
 	r     *http.Request
 	route *route
 	role  Role // of who asks
@@ -27,10 +27,13 @@ func (c *call) ctx() context.Context { return c.r.Context() }
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
 // answer sends JSON with the route's status.
-func (c *call) answer(v any) error {
+func (c *call) answer(v any) error { return c.answerAs(c.route.code(), v) }
+
+// answerAs sends JSON with another status.
+func (c *call) answerAs(status int, v any) error {
 	c.w.Header().Set("Content-Type", jsonMedia)
 	c.w.Header().Set("Cache-Control", "no-store")
-	c.w.WriteHeader(c.route.code())
+	c.w.WriteHeader(status)
 	writeBody(c.w, v)
 	return nil
 }
@@ -42,7 +45,7 @@ func (c *call) done() error {
 }
 
 // body reads the body, at most limit bytes. The bytes are the caller's.
-func (c *call) body(limit int) ([]byte, error) { return readBody(c.w, c.r, limit) }
+func (c *call) body(limit int) ([]byte, error) { return readBody(c.w.ResponseWriter, c.r, limit) }
 
 // json decodes the body.
 func (c *call) json(into any) error {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"strings"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -50,6 +51,9 @@ var catalogue = [...]problemKind{
 	{"read_only", 403, "This address only reads",
 		"The server, or this listener of it, was started read-only.",
 		"Use the address that writes.", ""},
+	{"clock_is_real", 403, "This server's clock cannot be moved",
+		"Only a server that was started for tests has a clock to be moved by hand.",
+		"Start one: tidewheel dev --clock manual.", ""},
 	{"not_found", 404, "No such handle",
 		"It is unknown, damaged, of another store, or forgotten after the retention.",
 		"Look for the message with GET /v1/timers, or in its topic.", "log.retention"},
@@ -109,6 +113,9 @@ var catalogue = [...]problemKind{
 	{"too_many", 413, "The batch has too many messages",
 		"One request may carry so many lines.",
 		"Send several batches.", ""},
+	{"client_gone", 499, "The client has gone",
+		"The connection ended before the answer; nobody sees this but a log.",
+		"There is nothing to do.", ""},
 	{"unsupported_encoding", 415, "The body's encoding is not supported",
 		"A body may be as it is, or compressed with gzip.",
 		"Leave Content-Encoding out, or say gzip.", ""},
@@ -200,6 +207,7 @@ var known = []struct {
 	{engine.ErrDiskFull, "disk_full", "", "make room"},
 	{engine.ErrBacklog, "backlog", "", "look at the disk and at GET /v1/status, and try again"},
 	{engine.ErrHole, "given_up", "", ""},
+	{context.Canceled, "client_gone", "", ""},
 	{broker.ErrRequest, "bad_request", "", ""},
 	{engine.ErrBadCommand, "bad_request", "", ""},
 }

@@ -44,6 +44,7 @@ func isJSON(media string) bool { return media == jsonMedia || strings.HasSuffix(
 var groups = [...]struct{ name, text string }{
 	{"Messages", "Storing and reading messages."},
 	{"Timers", "Messages that wait for their time."},
+	{"Bulk", "Changes of many messages that wait."},
 	{"Topics", "Topics and their queues."},
 	{"Server", "How the server is, and what it refuses."},
 	{"Documents", "What there is, and what problems mean."},
@@ -223,23 +224,10 @@ func shown(examples []exchange, body func(exchange) (json.RawMessage, bool)) obj
 
 // responses are the route's answers: the success, and the problems by their status.
 func (rt *route) responses(s *schemas, examples []exchange) object {
-	out := object{}
-	success := object{"description": rt.summary}
-	bodies := object{}
-	for _, c := range rt.gives {
-		body := c.document(s)
-		shown := shown(examples, func(x exchange) (json.RawMessage, bool) {
-			return x.Got, x.Status == rt.code() && x.GotMedia == c.media
-		})
-		if shown != nil {
-			body["examples"] = shown
-		}
-		bodies[c.media] = body
+	out := object{strconv.Itoa(rt.code()): rt.success(s, examples, rt.code())}
+	if rt.also != 0 {
+		out[strconv.Itoa(rt.also)] = rt.success(s, examples, rt.also)
 	}
-	if len(bodies) > 0 {
-		success["content"] = bodies
-	}
-	out[strconv.Itoa(rt.code())] = success
 	for status, codes := range rt.problemsByStatus() {
 		var titles []string
 		for _, code := range codes {
@@ -255,6 +243,26 @@ func (rt *route) responses(s *schemas, examples []exchange) object {
 		}
 	}
 	return out
+}
+
+// success is the answer of a status that is no problem.
+func (rt *route) success(s *schemas, examples []exchange, status int) object {
+	bodies := object{}
+	for _, c := range rt.gives {
+		body := c.document(s)
+		shown := shown(examples, func(x exchange) (json.RawMessage, bool) {
+			return x.Got, x.Status == status && x.GotMedia == c.media
+		})
+		if shown != nil {
+			body["examples"] = shown
+		}
+		bodies[c.media] = body
+	}
+	success := object{"description": rt.summary}
+	if len(bodies) > 0 {
+		success["content"] = bodies
+	}
+	return success
 }
 
 // problemsByStatus are the codes that the route may answer.

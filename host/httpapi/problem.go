@@ -93,6 +93,9 @@ func asProblem(err error) *Problem {
 		p.Fix = "stop the server and run: data check"
 		return p
 	}
+	if p := bulkProblem(err); p != nil {
+		return p
+	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			p := problem(k.code)
@@ -103,6 +106,16 @@ func asProblem(err error) *Problem {
 	p = problem("internal")
 	p.Detail = err.Error()
 	return p
+}
+
+// isAny says whether an error is of one of the kinds.
+func isAny(err error, kinds ...error) bool {
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // tooLarge is the refusal of a request's body.

@@ -19,6 +19,7 @@ type route struct {
 	takes           []content // what the body may be; nil: there is none, and what is sent is not read
 	gives           []content // what a success is; nil: 204 without a body
 	status          int       // of a success; 0: 200, or 204 without a body
+	also            int       // another status of a success; 0: none
 	problems        []string  // codes that are the route's own; commonProblems come on top
 	waits           bool      // it may take long to answer, since it waits for something
 	early           bool      // it answers also while the server is starting
@@ -47,7 +48,7 @@ func jsonOf[T any]() []content { return []content{{jsonMedia, reflect.TypeFor[T]
 
 // routes is all there is, family by family; each stands beside its handlers.
 var routes = slices.Concat(
-	messageRoutes, timerRoutes, topicRoutes, statusRoutes, documentRoutes,
+	messageRoutes, timerRoutes, eventRoutes, bulkRoutes, topicRoutes, statusRoutes, adminRoutes, documentRoutes,
 )
 
 // code is the status of a success.

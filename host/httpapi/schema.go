@@ -102,7 +102,7 @@ func (s *schemas) fields(t reflect.Type, certain bool, properties object, requir
 			p["enum"] = strings.Split(words, ",")
 		}
 		properties[name] = p
-		if certain && options != "omitempty" {
+		if certain && !strings.HasPrefix(options, "omit") {
 			*required = append(*required, name)
 		}
 	}

@@ -23,6 +23,11 @@ var statusRoutes = []route{
 		summary: "The server's clock, with which due times are compared", gives: jsonOf[ServerTime](), handle: (*API).time,
 	},
 	{
+		method: "GET", pattern: "/metrics", id: "metrics", group: "Server", role: RoleRead,
+		summary: "Metrics for Prometheus", gives: []content{{plainMedia, nil, "the text format of Prometheus"}},
+		handle: (*API).metrics,
+	},
+	{
 		method: "GET", pattern: "/healthz", id: "healthz", group: "Server",
 		summary: "Whether the process runs", gives: []content{{plainMedia, nil, "ok"}}, early: true, handle: (*API).healthy,
 	},
