@@ -96,6 +96,9 @@ func openStore(spec *openSpec, errs io.Writer) (*local, error) {
 		debug.SetMemoryLimit(memoryLimit(spec.Edge))
 	}
 	var opts broker.Options
+	if spec.Durability == Interval {
+		opts.Durability = broker.Interval
+	}
 	if spec.Edge {
 		opts.Engine.Profile = engine.ProfileEdge
 	}

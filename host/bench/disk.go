@@ -24,7 +24,7 @@ type probe struct {
 const (
 	probes      = 300
 	leastProbes = 50
-	probeTime   = 500 * time.Millisecond
+	probeTime   = 300 * time.Millisecond
 )
 
 // measure asks the disk: 4 KiB into a file that is allocated already, which is what a store does for a lone message.

@@ -27,13 +27,16 @@ func (w *worker) idle(ctx context.Context, r request) (outcome, error) {
 		}
 	}
 	stop()
+	stop = func() {}
+	// From here on nothing but the store runs: no progress, and nobody looks at the memory.
+	w.say(event{Progress: &Progress{Phase: "doing nothing", Total: int(r.Load.Duration.Milliseconds())}})
 	began = time.Now()
-	stop = w.progress("doing nothing", int(r.Load.Duration.Milliseconds()), func() int { return int(time.Since(began).Milliseconds()) })
 	before := cpuTime()
 	if err := until(ctx, timer, began.Add(r.Load.Duration)); err != nil {
 		return outcome{}, err
 	}
 	used, took := cpuTime()-before, time.Since(began)
+	w.peak.look()
 	pending, err := w.t.pending(ctx)
 	return outcome{Pending: pending, Took: took, CPU: 100 * float64(used) / float64(took)}, err
 }

@@ -20,7 +20,7 @@ func (p *peak) watch() (stop func()) {
 		ticker := time.NewTicker(200 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			p.most.Store(max(p.most.Load(), residentBytes()))
+			p.look()
 			select {
 			case <-ticker.C:
 			case <-end:
@@ -31,6 +31,13 @@ func (p *peak) watch() (stop func()) {
 	return func() {
 		close(end)
 		wg.Wait()
+	}
+}
+
+// look looks once.
+func (p *peak) look() {
+	if p != nil {
+		p.most.Store(max(p.most.Load(), residentBytes()))
 	}
 }
 

@@ -77,7 +77,10 @@ type worker struct {
 
 // do does a step, and notes how much memory the process had meanwhile.
 func (w *worker) do(ctx context.Context, r request) (outcome, error) {
-	stop := w.peak.watch()
+	stop := func() {}
+	if r.Step != stepIdle { // watching is not idle
+		stop = w.peak.watch()
+	}
 	o, err := w.step(ctx, r)
 	stop()
 	o.RSS = w.peak.bytes()
