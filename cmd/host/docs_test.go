@@ -106,8 +106,8 @@ func TestLimitsAreTheCodes(t *testing.T) {
 		"messages of one read | " + commas(l.MessagesPull),
 		"wait of one read | " + config.Duration(time.Duration(l.WaitMs)*time.Millisecond).String(),
 		"messages of one page of a list | " + commas(l.TimersPage),
-		"requests that wait for the writer | " + def.Limits.Queued.String(),
-		"log that is written and not durable | " + def.Limits.Unsynced.String(),
+		"requests that wait for the writer | " + config.Size(def.Broker().QueueBytes).String(),
+		"log that is written and not durable | " + config.Size(def.Broker().UnsyncedBytes).String(),
 	} {
 		if !strings.Contains(page, row) {
 			t.Errorf("docs/limits.md lacks %q", row)

@@ -41,19 +41,55 @@ func trimmed(err error, prefix string) error {
 	return errors.New(strings.TrimPrefix(err.Error(), prefix))
 }
 
-// checkAddress wants a loopback host and a port. What listens checks it again; here it is said with its line.
+// checkAddress wants a host and a port.
 func checkAddress(text string) error {
-	host, port, err := net.SplitHostPort(text)
+	_, port, err := net.SplitHostPort(text)
 	if err != nil {
 		return errors.New(`it must be a host and a port, as in "127.0.0.1:7070"`)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("port %q, allowed is 0 to 65535", shorten(port))
 	}
-	if ip := net.ParseIP(host); !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("%q is not a loopback address, and this version has no authentication", shorten(host))
-	}
 	return nil
+}
+
+// loopback says whether only this machine reaches an address that checkAddress has taken.
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// checkTogether finds values that are good alone and not with each other, once all of them are known. What listens
+// checks some of it again; here it is said with its line.
+func (l *loader) checkTogether() {
+	c := l.cfg
+	switch {
+	case c.Listen.TLSCert != "" && c.Listen.TLSKey == "":
+		l.blame("listen.tls_cert", "tls_key is missing, the file of its key")
+	case c.Listen.TLSCert == "" && c.Listen.TLSKey != "":
+		l.blame("listen.tls_key", "tls_cert is missing, the file of its certificate")
+	}
+	var missing []string
+	if c.Auth.TokensFile == "" {
+		missing = append(missing, "[auth] tokens_file")
+	}
+	if c.Listen.TLSCert == "" {
+		missing = append(missing, "[listen] tls_cert and tls_key")
+	}
+	if len(missing) > 0 && !loopback(c.Listen.HTTP) {
+		l.blame("listen.http", fmt.Sprintf("other machines can reach %q: set %s, or listen on 127.0.0.1",
+			c.Listen.HTTP, strings.Join(missing, ", ")))
+	}
+}
+
+// blame notes a problem of a value wherever it comes from.
+func (l *loader) blame(key, text string) {
+	if origin := l.cfg.origins[key]; origin != l.place(key) || l.lines[key] == 0 {
+		l.problems = append(l.problems, Problem{Source: origin, Key: key, Text: text})
+		return
+	}
+	l.bad(key, text)
 }
 
 // checkTopics finds topics that are there twice.

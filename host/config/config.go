@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -10,17 +11,22 @@ import (
 // Config is what a server is told. It is made by Default, Load and Parse; then it is only read, and so it is safe for
 // concurrent use. A zero field means "auto" where the tags say so, and nothing elsewhere: start from Default.
 type Config struct {
-	DataDir    string `toml:"data_dir" default:"data" unit:"path" doc:"The directory of the messages. It is made if it is missing. A relative path in a file starts at the directory of that file, elsewhere at the working directory."`
-	Durability string `toml:"durability" default:"always" oneof:"always" doc:"When a producer is answered. \"always\": after fsync of the CommitLog, many producers sharing one."`
-	Profile    string `toml:"profile" default:"default" oneof:"default edge" doc:"The memory budgets. \"edge\" divides those that are \"auto\" by 8, for a machine with 64 MB."`
-	NoLock     bool   `toml:"no_lock" default:"false" doc:"Open the data directory without a lock file, on a file system that cannot lock. Two servers on one directory destroy it: then nothing but you prevents that."`
+	DataDir      string   `toml:"data_dir" default:"data" unit:"path" doc:"The directory of the messages. It is made if it is missing. A relative path in a file starts at the directory of that file, elsewhere at the working directory."`
+	Durability   string   `toml:"durability" default:"always" oneof:"always interval" doc:"When a producer is answered. \"always\": after fsync of the CommitLog, many producers sharing one. \"interval\": when it is written; a power cut may take back what was answered since the last fsync, a kill of the process nothing. Readers see durable messages only, with either."`
+	SyncInterval Duration `toml:"sync_interval" default:"1s" min:"1ms" max:"1m" unit:"duration" doc:"How long what was written waits for its fsync at most, with durability \"interval\"."`
+	Profile      string   `toml:"profile" default:"default" oneof:"default edge" doc:"The memory budgets. \"edge\" divides those that are \"auto\" by 8, for a machine with 64 MB."`
+	MemoryLimit  Size     `toml:"memory_limit" default:"auto" auto:"what the budgets come to, some 225MiB, and 50MiB with the profile edge; the variable GOMEMLIMIT counts more" min:"16MiB" unit:"size" live:"true" doc:"From how much memory on the garbage collector works harder. It is a soft limit: nothing is refused because of it."`
+	NoLock       bool     `toml:"no_lock" default:"false" doc:"Open the data directory without a lock file, on a file system that cannot lock. Two servers on one directory destroy it: then nothing but you prevents that."`
 
 	Timer  TimerTable  `toml:"timer" doc:"Messages that wait for their time."`
 	Log    LogTable    `toml:"log" doc:"The CommitLog: what is kept, for how long, and in which pieces."`
 	Listen ListenTable `toml:"listen" doc:"Where the server listens."`
+	Auth   AuthTable   `toml:"auth" doc:"Who may do what."`
 	Limits LimitsTable `toml:"limits" doc:"What may wait in memory. A request beyond a limit waits; none is lost."`
 	// BrokerTable is not called Broker, which is the method.
 	BrokerTable BrokerTable  `toml:"broker" doc:"Topics and the work behind them."`
+	Group       GroupTable   `toml:"group" doc:"Consumer groups."`
+	Logging     LoggingTable `toml:"logging" doc:"What the server says of itself, on standard error."`
 	Topics      []TopicTable `toml:"topic" doc:"A topic that the server makes when it starts, if it is missing; one table for each. A topic that is no longer in the file stays, with its messages."`
 
 	origins map[string]string // by key: where the value comes from; a key that is not there has its default
@@ -58,13 +64,20 @@ type LogTable struct {
 
 // ListenTable is [listen].
 type ListenTable struct {
-	HTTP string `toml:"http" default:"127.0.0.1:7070" unit:"address" doc:"Where HTTP is served: a loopback address and a port; port 0 takes any free one."`
+	HTTP    string `toml:"http" default:"127.0.0.1:7070" unit:"address" doc:"Where HTTP is served: a host and a port; port 0 takes any free one. An address that other machines can reach takes tls_cert, tls_key, and tokens_file of [auth]."`
+	TLSCert string `toml:"tls_cert" default:"" unit:"file" doc:"The certificate, with those of the authorities between, in PEM. With it HTTP is served over TLS only. SIGHUP reads the file again."`
+	TLSKey  string `toml:"tls_key" default:"" unit:"file" doc:"The key of tls_cert, in PEM. SIGHUP reads the file again."`
+}
+
+// AuthTable is [auth].
+type AuthTable struct {
+	TokensFile string `toml:"tokens_file" default:"" unit:"file" doc:"The file of bearer tokens. A line is the SHA-256 of a token in hex, its role (read, produce or operate; each includes those before it) and a name for the log; # begins a comment. With it every request needs a token, but for /healthz and /readyz. SIGHUP reads the file again."`
 }
 
 // LimitsTable is [limits].
 type LimitsTable struct {
-	Queued   Size `toml:"queued" default:"32MiB" min:"1B" max:"64GiB" unit:"size" doc:"Messages that wait for the writer."`
-	Unsynced Size `toml:"unsynced" default:"16MiB" min:"1B" max:"64GiB" unit:"size" doc:"Log that is written and not yet durable."`
+	Queued   Size `toml:"queued" default:"auto" auto:"32MiB" min:"1B" max:"64GiB" unit:"size" doc:"Messages that wait for the writer."`
+	Unsynced Size `toml:"unsynced" default:"auto" auto:"16MiB" min:"1B" max:"64GiB" unit:"size" doc:"Log that is written and not yet durable."`
 }
 
 // BrokerTable is [broker].
@@ -72,6 +85,26 @@ type BrokerTable struct {
 	Workers         int  `toml:"workers" default:"2" min:"1" max:"64" unit:"goroutines" doc:"How many background jobs run at once: flushes, compactions, checkpoints."`
 	Queues          int  `toml:"queues" default:"4" min:"1" max:"65536" unit:"queues" doc:"Queues of a topic whose number is not given."`
 	KnownTopicsOnly bool `toml:"known_topics_only" default:"false" doc:"Refuse messages to a topic that nobody made. Otherwise the first message makes it."`
+}
+
+// GroupTable is [group].
+type GroupTable struct {
+	AckTimeout  Duration `toml:"ack_timeout" default:"30s" min:"1ms" max:"12h" unit:"duration" doc:"How long a reader has a message before it is delivered again, unless it asks for another time."`
+	MaxAttempts int      `toml:"max_attempts" default:"16" min:"1" max:"1000" unit:"deliveries" doc:"How often a message is delivered to a group before it becomes a dead letter."`
+	MaxUnacked  int      `toml:"max_unacked" default:"16384" min:"1" max:"1048576" unit:"messages" doc:"How far a group reads on in a queue above its lowest message that is not acked. It bounds the memory for leases, 40 bytes each, and what comes again after a restart."`
+}
+
+// LoggingTable is [logging].
+type LoggingTable struct {
+	Format string `toml:"format" default:"text" oneof:"text json" doc:"The form of a line."`
+	Level  string `toml:"level" default:"info" oneof:"debug info warn error" live:"true" doc:"From which weight on something is said."`
+}
+
+// Slog is the level for package slog.
+func (t LoggingTable) Slog() slog.Level {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(t.Level)) // it knows the words
+	return l
 }
 
 // TopicTable is one [[topic]].
@@ -108,12 +141,60 @@ func (c *Config) Engine() engine.Options {
 	}
 }
 
+// edgeShare is by what the profile "edge" divides a budget, as the engine does.
+const edgeShare = 8
+
 // Broker is the configuration of the broker, with that of the engine in it.
 func (c *Config) Broker() broker.Options {
-	return broker.Options{
+	o := broker.Options{
 		Engine:        c.Engine(),
 		Workers:       c.BrokerTable.Workers,
 		QueueBytes:    int(c.Limits.Queued),
 		UnsyncedBytes: int64(c.Limits.Unsynced),
+		SyncInterval:  time.Duration(c.SyncInterval),
+		AckTimeout:    time.Duration(c.Group.AckTimeout),
+		MaxAttempts:   c.Group.MaxAttempts,
+		MaxUnacked:    c.Group.MaxUnacked,
 	}
+	o.Durability, _ = broker.ParseDurability(c.Durability) // it knows the words
+	if o.QueueBytes == 0 {
+		o.QueueBytes = int(c.share(32 << 20))
+	}
+	if o.UnsyncedBytes == 0 {
+		o.UnsyncedBytes = c.share(16 << 20)
+	}
+	return o
+}
+
+// share is what the profile leaves of a budget.
+func (c *Config) share(budget int64) int64 {
+	if c.Profile == "edge" {
+		return budget / edgeShare
+	}
+	return budget
+}
+
+// Memory is the soft limit of memory, in bytes: memory_limit, or what the budgets come to when all of them are used.
+func (c *Config) Memory() int64 {
+	if c.MemoryLimit != 0 {
+		return int64(c.MemoryLimit)
+	}
+	or := func(given, budget int64) int64 {
+		if given != 0 {
+			return given
+		}
+		return c.share(budget)
+	}
+	const entry = 56
+	lanes := int64(c.Timer.Lanes)
+	entries := lanes * (or(int64(c.Timer.SecondsEntries), 524288/lanes) + or(int64(c.Timer.HoursEntries), 262144/lanes) +
+		or(int64(c.Timer.LooseEntries), 65536/lanes))
+	b := c.Broker()
+	sum := 24<<20 + // the program, and requests on their way
+		entries*entry*8/5 + // memtables, and the largest of them again while it is frozen
+		c.share(32<<20) + // merges
+		or(int64(c.Log.Tail), 32<<20) + or(int64(c.Timer.BitsCache), 8<<20) +
+		c.share(8<<20) + 2<<20 + // tails of ConsumeQueues, rings
+		int64(b.QueueBytes) + b.UnsyncedBytes
+	return sum >> 20 << 20 // it is printed
 }

@@ -3,6 +3,7 @@ package config_test
 import (
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"reflect"
 	"slices"
@@ -170,6 +171,63 @@ func TestZeroIsNothing(t *testing.T) {
 	}
 	if o := cfg.Engine(); o.Reserve >= 0 || o.HighWater != 0 || o.Near != 0 || o.Profile != engine.ProfileEdge {
 		t.Errorf("got %+v", o)
+	}
+}
+
+// TestMemory: the soft limit is what the docs say, follows the budgets, and can be given.
+func TestMemory(t *testing.T) {
+	for _, c := range []struct {
+		doc         string
+		least, most int64 // MiB
+	}{
+		{"", 215, 235},
+		{"profile = \"edge\"", 45, 55},
+		{"[timer]\nlanes = 63", 215, 235},
+		{"[log]\ntail = \"1GiB\"", 1207, 1227},
+		{"[limits]\nqueued = \"1GiB\"\nunsynced = \"1GiB\"", 2215, 2235},
+		{"[timer]\nlanes = 2\nseconds_entries = 10_000_000", 1800, 2000},
+		{"memory_limit = \"100MiB\"", 100, 100},
+	} {
+		cfg, err := config.Parse(config.Source{File: "t.toml"}, []byte(c.doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Memory() >> 20; got < c.least || got > c.most {
+			t.Errorf("%q: %d MiB", c.doc, got)
+		}
+	}
+}
+
+// TestWith: what can change while a server runs is the next configuration's, the rest stays, and what waits for a
+// restart is told again at the next reload.
+func TestWith(t *testing.T) {
+	parse := func(doc string) *config.Config {
+		t.Helper()
+		cfg, err := config.Parse(config.Source{File: "t.toml"}, []byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	running := parse("[timer]\nlanes = 2\n[logging]\nlevel = \"warn\"\n[[topic]]\nname = \"a\"")
+	next := parse("\n[timer]\nlanes = 3\n[logging]\nlevel = \"debug\"\nformat = \"json\"\n[[topic]]\nname = \"a\"\n[[topic]]\nname = \"b\"")
+	now := running.With(next)
+	if live, restart := now.Changed(next); live != nil || !slices.Equal(restart, []string{"timer.lanes", "logging.format"}) {
+		t.Errorf("live %v, restart %v", live, restart)
+	}
+	if live, restart := running.Changed(now); !slices.Equal(live, []string{"logging.level", "topic.b.queues"}) || restart != nil {
+		t.Errorf("live %v, restart %v: the running one was changed", live, restart)
+	}
+	for _, s := range now.Settings() {
+		want := map[string]string{
+			"timer.lanes": "2 t.toml:2", "logging.level": "debug t.toml:5", "logging.format": "text default", "topic.b.queues": "4 t.toml:10",
+		}[s.Key]
+		if got := s.Value + " " + s.Origin; want != "" && got != want {
+			t.Errorf("%s is %s, want %s", s.Key, got, want)
+		}
+	}
+	if now.Logging.Slog() != slog.LevelDebug || running.Logging.Slog() != slog.LevelWarn {
+		t.Error("levels")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -59,9 +60,10 @@ func Parse(src Source, data []byte) (*Config, error) {
 	l.cfg.origins = map[string]string{}
 	l.root = reflect.ValueOf(l.cfg).Elem()
 	l.file(string(data))
-	slices.SortStableFunc(l.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	l.environ()
 	l.flags()
+	l.checkTogether()
+	slices.SortStableFunc(l.problems, func(a, b Problem) int { return cmp.Compare(l.rank(a), l.rank(b)) })
 	if len(l.problems) > 0 {
 		return nil, &Report{Problems: l.problems}
 	}
@@ -103,6 +105,14 @@ type loader struct {
 // bad notes a problem of the file.
 func (l *loader) bad(path, text string) {
 	l.problems = append(l.problems, Problem{Source: l.src.File, Line: l.lines[path], Key: path, Text: text})
+}
+
+// rank sorts problems: those of the file by line, before the others.
+func (l *loader) rank(p Problem) int {
+	if p.Source == l.src.File {
+		return p.Line
+	}
+	return math.MaxInt
 }
 
 // place says where in the file a path stands.

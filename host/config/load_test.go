@@ -76,8 +76,8 @@ queus = 4
 		{"unknown table", "[timre]\nlanes = 1\nx = 2", []string{`t.toml:1: timre: unknown key; did you mean "timer"?`}},
 		{"table of a later version", "[listen]\nhttp = \"[::1]:80\"\nremoting = \"127.0.0.1:10911\"\n[console]\nenabled = true\n[[plugin]]\nname = \"x\"",
 			[]string{
-				"t.toml:3: listen.remoting: unknown key; here may stand http",
-				"t.toml:4: console: unknown key; here may stand data_dir, durability, profile, no_lock, and the tables timer, log, listen, limits, broker, topic",
+				"t.toml:3: listen.remoting: unknown key; here may stand http, tls_cert, tls_key",
+				"t.toml:4: console: unknown key; here may stand data_dir, durability, sync_interval, profile, memory_limit, no_lock, and the tables timer, log, listen, auth, limits, broker, group, logging, topic",
 				"t.toml:6: plugin: unknown key; here may stand",
 			}},
 		{"key without its table", "retention = \"3d\"", []string{`t.toml:1: retention: unknown key; there is "retention" in [log]`}},
@@ -110,11 +110,17 @@ queus = 4
 		{"number of more than 64 bits", "[timer]\nlanes = 99999999999999999999", []string{"t.toml:2: 99999999999999999999 is out of range for int64"}},
 		{"beyond the longest", "[timer]\nmax_delay = \"101y\"", []string{`t.toml:2: timer.max_delay: "101y": allowed is 1ms to 100y`}},
 		{"empty path", "data_dir = \"\"", []string{`t.toml:1: data_dir: "": it is empty`}},
-		{"what durability can't be", "durability = \"never\"", []string{`t.toml:1: durability: "never": allowed is always`}},
+		{"what durability can't be", "durability = \"never\"", []string{`t.toml:1: durability: "never": allowed is always, interval`}},
 		{"levels", "[timer]\nlevels = \"1s 5x\"", []string{`t.toml:2: timer.levels: "1s 5x": table of delay levels: level 2, "5x": unit "x" is not ms, s, m, h or d`}},
 
-		{"beyond loopback", "[listen]\nhttp = \"0.0.0.0:7070\"", []string{`t.toml:2: listen.http: "0.0.0.0:7070": "0.0.0.0" is not a loopback address, and this version has no authentication`}},
-		{"every address", "[listen]\nhttp = \":7070\"", []string{`t.toml:2: listen.http: ":7070": "" is not a loopback address`}},
+		{"beyond loopback", "[listen]\nhttp = \"0.0.0.0:7070\"", []string{`t.toml:2: listen.http: other machines can reach "0.0.0.0:7070": set [auth] tokens_file, [listen] tls_cert and tls_key, or listen on 127.0.0.1`}},
+		{"every address", "[listen]\nhttp = \":7070\"", []string{`t.toml:2: listen.http: other machines can reach ":7070": set [auth]`}},
+		{"beyond loopback without TLS", "[listen]\nhttp = \"example.org:80\"\n[auth]\ntokens_file = \"t\"", []string{
+			`t.toml:2: listen.http: other machines can reach "example.org:80": set [listen] tls_cert and tls_key, or listen on 127.0.0.1`}},
+		{"beyond loopback with all", "[listen]\nhttp = \":80\"\ntls_cert = \"c\"\ntls_key = \"k\"\n[auth]\ntokens_file = \"t\"", nil},
+		{"half of TLS", "[listen]\ntls_cert = \"c\"", []string{`t.toml:2: listen.tls_cert: tls_key is missing, the file of its key`}},
+		{"the other half", "\n\n[listen]\ntls_key = \"k\"\n[timer]\nlanes = 0", []string{
+			`t.toml:4: listen.tls_key: tls_cert is missing, the file of its certificate`, "t.toml:6: timer.lanes"}},
 		{"no port", "[listen]\nhttp = \"127.0.0.1\"", []string{`t.toml:2: listen.http: "127.0.0.1": it must be a host and a port`}},
 		{"bad port", "[listen]\nhttp = \"localhost:70700\"", []string{`t.toml:2: listen.http: "localhost:70700": port "70700", allowed is 0 to 65535`}},
 
@@ -221,6 +227,9 @@ func TestEnvironmentProblems(t *testing.T) {
 		name, _, _ := strings.Cut(c.variable, "=")
 		expect(t, problems(t, "", c.variable), []string{name + ": " + c.want})
 	}
+	// What is wrong together is said where it comes from.
+	expect(t, problems(t, "\n[listen]\ntls_cert = \"c\"\ntls_key = \"k\"", "TIDEWHEEL_LISTEN__HTTP=[::]:1"),
+		[]string{`TIDEWHEEL_LISTEN__HTTP: listen.http: other machines can reach "[::]:1": set [auth] tokens_file, or`})
 	// The file's come first, and all are there.
 	expect(t, problems(t, "x = 1\n[timer]\nlanes = 0", "TIDEWHEEL_B=1", "TIDEWHEEL_A=1"),
 		[]string{"t.toml:1: x", "t.toml:3: timer.lanes", "TIDEWHEEL_A", "TIDEWHEEL_B"})

@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
 
 // OriginDefault is the origin of a value that nobody gave.
 const OriginDefault = "default"
@@ -97,4 +101,37 @@ func (c *Config) ChangedTopics(next *Config) []TopicTable {
 		}
 	}
 	return list
+}
+
+// With is the configuration that a running server has after a reload: the live keys of next, and the others of c. Both
+// stay as they are.
+func (c *Config) With(next *Config) *Config {
+	sum := *c
+	sum.Topics = slices.Clone(next.Topics)
+	sum.origins = map[string]string{}
+	from, into := reflect.ValueOf(next).Elem(), reflect.ValueOf(&sum).Elem()
+	for key, origin := range next.origins {
+		if strings.HasPrefix(key, "topic[") {
+			sum.origins[key] = origin
+		}
+	}
+	schema().each(into, func(k *key, in reflect.Value) {
+		origins := c.origins
+		if k.live {
+			origins = next.origins
+			in.Field(k.field).Set(k.holder(from).Field(k.field))
+		}
+		if origin := origins[k.name()]; origin != "" {
+			sum.origins[k.name()] = origin
+		}
+	})
+	return &sum
+}
+
+// holder is the struct in a Config that has the key.
+func (k *key) holder(root reflect.Value) reflect.Value {
+	if k.table == "" {
+		return root
+	}
+	return root.Field(schema().sub(k.table).field)
 }

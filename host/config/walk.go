@@ -40,7 +40,7 @@ func (l *loader) value(k *key, in reflect.Value, value any, inFile bool, path st
 		l.bad(path, err.Error())
 		return
 	}
-	if k.unit == "path" || inFile {
+	if k.unit == "path" || k.unit == "file" || inFile {
 		text = l.absolute(text)
 	}
 	// The file of a secret is a key of its own in the file, and none anywhere else.

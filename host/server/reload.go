@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidewheel/tidewheel/host/config"
+)
+
+// Reloaded says what a Reload did: keys of the configuration, in the order of its reference.
+type Reloaded struct {
+	Applied []string // are in force now
+	Restart []string // have changed, and take effect when the server starts again
+}
+
+// Reload takes over what can change in a running server. Files that are named in the configuration are read again, whether
+// their names have changed or not. What fails is in the error, the rest is done; a topic that could not be made is tried again
+// by the next Reload.
+func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	s.tell("STATUS=Reading the configuration again")
+	defer s.tell("STATUS=Serving " + s.URL())
+	var r Reloaded
+	r.Applied, r.Restart = s.cfg.Changed(next)
+	errs := []error{s.defineTopics(ctx, next)}
+	if s.api.Tokens != nil {
+		errs = append(errs, s.api.Tokens.Reload())
+	}
+	if s.api.Certificate != nil {
+		errs = append(errs, s.api.Certificate.Reload())
+	}
+	if s.opts.Level != nil {
+		s.opts.Level.Set(next.Logging.Slog())
+	}
+	now := s.cfg.With(next)
+	s.mu.Lock()
+	s.cfg = now
+	s.mu.Unlock()
+	setMemory(now)
+	return r, errors.Join(errs...)
+}
+
+// defineTopics makes the topics that are new, or different, or could not be made before.
+func (s *Server) defineTopics(ctx context.Context, next *config.Config) error {
+	changed := s.cfg.ChangedTopics(next)
+	var errs []error
+	var missed []string
+	for _, t := range next.Topics {
+		if !slices.Contains(changed, t) && !slices.Contains(s.missed, t.Name) {
+			continue
+		}
+		if err := s.b.DefineTopic(ctx, t.Name, t.Queues); err != nil {
+			errs = append(errs, fmt.Errorf("server: topic %s: %w", t.Name, err))
+			missed = append(missed, t.Name)
+		}
+	}
+	s.missed = missed
+	return errors.Join(errs...)
+}
