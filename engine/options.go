@@ -75,7 +75,7 @@ type Options struct {
 	LooseRuns int
 	// TailBytes is how much of the log's end is kept in memory. 32 MiB.
 	TailBytes int
-	// BitsBytes is the cache of state bits. 8 MiB.
+	// BitsBytes is the cache of state bits. 8 MiB, in the edge profile 4.
 	BitsBytes int
 	// Profile divides the memory budgets: ProfileEdge by 8.
 	Profile Profile
@@ -134,7 +134,7 @@ func (o Options) withDefaults(prealloc bool) Options {
 	fill(&o.SecondsSlots, 16384)
 	fill(&o.LooseRuns, 64)
 	fill(&o.TailBytes, 32<<20/div)
-	fill(&o.BitsBytes, 8<<20/div)
+	fill(&o.BitsBytes, max(8<<20/div, 4<<20)) // see RATIONALE: a page is read for each message that fires without it
 	fill(&o.Queues, 4)
 	fill(&o.UnitsPerFile, 262144)
 	fill(&o.EntriesPerFile, 65536)
