@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -86,6 +87,7 @@ type dead struct {
 	next    int64         // removals are known up to here
 	removed map[int64]struct{}
 	low     int64 // all below is removed
+	pruned  int64 // removed has nothing below
 	end     int64 // there are none from here on
 }
 
@@ -125,13 +127,13 @@ func (b *Broker) learnDead(ctx context.Context, g *group) error {
 		return err
 	}
 	if !ok || len(info.Queues) < deadQueues {
-		d.id, d.low, d.end, d.removed = 0, 0, 0, nil
+		*d = dead{turn: d.turn}
 		return nil
 	}
 	if d.id != info.ID {
-		d.id, d.next, d.removed = info.ID, 0, map[int64]struct{}{}
+		*d = dead{turn: d.turn, id: info.ID, removed: map[int64]struct{}{}}
 	}
-	d.low = max(committed, info.Queues[deadQueue].Min)
+	d.low = max(d.low, committed, info.Queues[deadQueue].Min)
 	d.end = info.Queues[deadQueue].Visible
 	d.next = max(d.next, info.Queues[removedQueue].Min)
 	var into engine.Pulled
@@ -145,6 +147,7 @@ func (b *Broker) learnDead(ctx context.Context, g *group) error {
 			return err
 		}
 		for i := range into.Messages {
+			d.pruned = min(d.pruned, d.low-1) // the list may be of what is below by now
 			for body := into.Messages[i].Body; len(body) >= 8; body = body[8:] {
 				d.removed[int64(binary.BigEndian.Uint64(body))] = struct{}{}
 			}
@@ -152,18 +155,23 @@ func (b *Broker) learnDead(ctx context.Context, g *group) error {
 		d.next = into.Next
 	}
 	d.prune()
+	if d.low > max(committed, info.Queues[deadQueue].Min) { // what was removed one by one needs no list any more
+		b.queue.offer(&request{
+			cmds: []engine.Command{&engine.CommitOffset{Group: g.name, Topic: topic, Queue: deadQueue, Offset: d.low}},
+			size: requestOverhead, done: make(chan struct{}),
+		})
+	}
 	return nil
 }
 
 // prune raises low over what is removed, and forgets what is below.
 func (d *dead) prune() {
-	for offset := range d.removed {
-		if offset < d.low {
-			delete(d.removed, offset)
-		}
+	if d.pruned < d.low {
+		maps.DeleteFunc(d.removed, func(offset int64, _ struct{}) bool { return offset < d.low })
 	}
 	for {
 		if _, ok := d.removed[d.low]; !ok {
+			d.pruned = d.low
 			return
 		}
 		delete(d.removed, d.low)
@@ -358,32 +366,36 @@ func (b *Broker) CountDeadLetters(ctx context.Context, group string, f DeadFilte
 	return c, nil
 }
 
-// removal makes the command that removes dead letters, in ascending order of their offsets, and nil if there is nothing
-// to do. What is removed from the beginning is committed, which a full disk does not refuse.
+// removal makes the command that removes dead letters, at least one, in ascending order of their offsets. What is removed
+// from the beginning is committed, which a full disk does not refuse.
 func (g *group) removal(offsets []int64) engine.Command {
-	after := g.dead
-	after.removed = map[int64]struct{}{}
-	for offset := range g.dead.removed {
-		after.removed[offset] = struct{}{}
-	}
-	for _, offset := range offsets {
-		after.removed[offset] = struct{}{}
-	}
-	after.prune()
-	var commit engine.Command
-	if after.low > g.dead.low {
-		commit = &engine.CommitOffset{Group: g.name, Topic: DeadLetterTopic(g.name), Queue: deadQueue, Offset: after.low}
-	}
-	var body []byte
-	for _, offset := range offsets {
-		if offset >= after.low {
-			body = binary.BigEndian.AppendUint64(body, uint64(offset))
+	low, rest := g.dead.low, offsets
+	for {
+		_, gone := g.dead.removed[low]
+		if len(rest) > 0 && rest[0] == low {
+			rest, gone = rest[1:], true
 		}
+		if !gone {
+			break
+		}
+		low++
 	}
-	if body == nil {
+	var commit engine.Command
+	if low > g.dead.low {
+		commit = &engine.CommitOffset{Group: g.name, Topic: DeadLetterTopic(g.name), Queue: deadQueue, Offset: low}
+	}
+	if len(rest) == 0 {
 		return commit
 	}
-	return &engine.Put{Topic: DeadLetterTopic(g.name), Queue: removedQueue, Body: body, Then: commit}
+	return &engine.Put{Topic: DeadLetterTopic(g.name), Queue: removedQueue, Body: removedBody(rest...), Then: commit}
+}
+
+// removedBody is the body of a message that says which dead letters are gone.
+func removedBody(offsets ...int64) (body []byte) {
+	for _, offset := range offsets {
+		body = binary.BigEndian.AppendUint64(body, uint64(offset))
+	}
+	return body
 }
 
 // DropDeadLetters removes a group's dead letters that match, durably, and says how many it were. After an error some may
@@ -435,11 +447,8 @@ func (b *Broker) retryDead(ctx context.Context, g *group, letters []DeadLetter, 
 			continue
 		}
 		put := d.again(g.name, to)
-		put.Then = g.removal([]int64{d.Offset})
-		if commit, ok := put.Then.(*engine.CommitOffset); ok && i > 0 {
-			// A commit would remove those before it, too, which may be refused.
-			put.Then = &engine.Put{Topic: commit.Topic, Queue: removedQueue, Body: binary.BigEndian.AppendUint64(nil, uint64(d.Offset))}
-		}
+		// Not a commit: that would remove those before it, too, which may be refused.
+		put.Then = &engine.Put{Topic: DeadLetterTopic(g.name), Queue: removedQueue, Body: removedBody(d.Offset)}
 		if info, ok, err := b.lookUp(put.Topic); err != nil {
 			return 0, err
 		} else if !ok && to == ToGroup {
