@@ -58,10 +58,14 @@ var messageRoutes = []route{
 	{
 		method: "GET", pattern: "/v1/topics/{topic}/messages", id: "pullMessages", group: "Messages", role: RoleRead,
 		summary: "Read messages, waiting for them if asked to",
-		text:    "Of all queues, or of those that are named. Each queue may have its offset, in the same order.",
+		text: "With a group and no queue, those that are to be delivered to it: each comes with a receipt and is leased to the " +
+			"reader, who acks, retries or extends it before ack_timeout is over; else it comes again. That takes the role produce. " +
+			"Otherwise it looks and changes nothing: at all queues, or at those that are named, each with its offset in the same " +
+			"order.",
 		params: []param{
 			topicParam,
-			{in: inQuery, name: "group", text: "whose committed offsets count"},
+			{in: inQuery, name: "group", text: "who reads; with queues, whose committed offsets count"},
+			{in: inQuery, name: "ack_timeout", kind: kindSpan, text: "how long the messages are leased to a group's reader; none: as the server is set"},
 			{in: inQuery, name: "queue", kind: kindWhole, max: math.MaxInt32, list: true, text: "which queues; none: all"},
 			{in: inQuery, name: "offset", kind: kindWhole, min: broker.Committed, max: math.MaxInt64, list: true,
 				text: "where to begin in each of them; -1 is where the group stands"},
@@ -70,15 +74,8 @@ var messageRoutes = []route{
 			{in: inQuery, name: "tag", list: true, text: "only messages with one of these tags"},
 		},
 		gives: jsonOf[Messages](), waits: true,
-		problems: []string{"unknown_topic", "queue_out_of_range", "offset", "trimmed"},
+		problems: []string{"unknown_topic", "group_name", "queue_out_of_range", "offset", "trimmed", "broadcast", "bad_request"},
 		handle:   (*API).pullMessages,
-	},
-	{
-		method: "POST", pattern: "/v1/topics/{topic}/ack", id: "ack", group: "Messages", role: RoleProduce,
-		summary: "Commit how far a group has come",
-		params:  []param{topicParam}, takes: jsonOf[Ack](),
-		problems: []string{"unknown_topic", "group_name", "queue_out_of_range", "offset", "unknown_outcome", "failed"},
-		handle:   (*API).ack,
 	},
 }
 
@@ -230,8 +227,22 @@ func (a *API) pullMessages(c *call) error {
 		q.fail("offset", fmt.Sprintf("there %d times", len(offsets)), fmt.Sprintf("as often as queue, %d times", len(queues)),
 			"say which queue each offset is in")
 	}
+	if _, _, there := q.first("ack_timeout"); there {
+		req.AckTimeout = q.duration("ack_timeout")
+		if q.err == nil && (req.AckTimeout <= 0 || req.AckTimeout > broker.MaxAckTimeout) {
+			q.fail("ack_timeout", q.text("ack_timeout"), "1ms to "+broker.MaxAckTimeout.String(), "")
+		}
+	}
 	if q.err != nil {
 		return q.err
+	}
+	if req.Group != "" && len(queues) == 0 { // it leases
+		if err := c.needs(RoleProduce); err != nil {
+			return err
+		}
+		if a.opts.ReadOnly {
+			return problem("read_only")
+		}
 	}
 	for i, queue := range queues {
 		from := broker.QueueOffset{Queue: int(queue), Offset: broker.Committed}
@@ -257,14 +268,39 @@ func (a *API) messages(topic string, p *broker.Pulled) *Messages {
 	out := &Messages{Topic: topic, Messages: []Message{}, Next: []QueueState{}, NowMs: a.b.NowMs()}
 	for i := range p.Queues {
 		part := &p.Queues[i]
-		out.Next = append(out.Next, QueueState{
-			QueueOffset{part.Queue, Int64(part.Next)}, Int64(part.Min), Int64(part.Max),
-		})
+		retried := part.Topic != topic && part.Topic != ""
+		if !retried {
+			out.addNext(QueueState{QueueOffset{part.Queue, Int64(part.Next)}, Int64(part.Min), Int64(part.Max)})
+		}
 		for j := range part.Messages {
-			out.Messages = append(out.Messages, a.wireMessage(part.Queue, &part.Messages[j]))
+			m := a.wireMessage(part.Queue, &part.Messages[j])
+			if j < len(part.Leases) {
+				m.lease(&part.Leases[j])
+			}
+			m.Retried = retried
+			out.Messages = append(out.Messages, m)
 		}
 	}
 	return out
+}
+
+// addNext says where a queue is to be gone on from. A queue of which messages come again has several parts.
+func (m *Messages) addNext(s QueueState) {
+	for i := range m.Next {
+		if n := &m.Next[i]; n.Queue == s.Queue {
+			n.Offset = max(n.Offset, s.Offset)
+			return
+		}
+	}
+	m.Next = append(m.Next, s)
+}
+
+// lease adds the hold that a group has.
+func (m *Message) lease(l *broker.Lease) {
+	m.Receipt, m.Attempt, m.AckUntilMs = l.Receipt, l.Attempt, l.EndsMs
+	if m.Problem == nil {
+		m.ID = l.ID
+	}
 }
 
 func (a *API) wireMessage(queue int, m *engine.Message) Message {
@@ -299,27 +335,4 @@ func wireBody(b []byte) (text *string, binary []byte) {
 		return &body, nil
 	}
 	return nil, bytes.Clone(b)
-}
-
-// ack commits how far a group has come.
-func (a *API) ack(c *call) error {
-	b, err := c.body(maxRaw)
-	if err != nil {
-		return err
-	}
-	var req Ack
-	if err := readJSON(b, &req); err != nil {
-		return err
-	}
-	if len(req.Offsets) == 0 {
-		return badField("offsets", "none", "at least one", "")
-	}
-	offsets := make([]broker.QueueOffset, len(req.Offsets))
-	for i, o := range req.Offsets {
-		offsets[i] = broker.QueueOffset{Queue: o.Queue, Offset: int64(o.Offset)}
-	}
-	if err := a.b.CommitOffset(c.ctx(), req.Group, c.path("topic"), offsets, req.Seek); err != nil {
-		return err
-	}
-	return c.done()
 }

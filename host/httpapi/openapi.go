@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,8 @@ var groups = [...]struct{ name, text string }{
 	{"Timers", "Messages that wait for their time."},
 	{"Bulk", "Changes of many messages that wait."},
 	{"Topics", "Topics and their queues."},
+	{"Groups", "Consumer groups: who reads together, and how far it is."},
+	{"Dead letters", "Messages that a group gave up."},
 	{"Server", "How the server is, and what it refuses."},
 	{"Documents", "What there is, and what problems mean."},
 }
@@ -227,6 +230,9 @@ func (rt *route) responses(s *schemas, examples []exchange) object {
 	out := object{strconv.Itoa(rt.code()): rt.success(s, examples, rt.code())}
 	if rt.also != 0 {
 		out[strconv.Itoa(rt.also)] = rt.success(s, examples, rt.also)
+		if rt.also == http.StatusNoContent {
+			out[strconv.Itoa(rt.also)] = object{"description": rt.summary}
+		}
 	}
 	for status, codes := range rt.problemsByStatus() {
 		var titles []string

@@ -129,11 +129,9 @@ func TestStory(t *testing.T) {
 			t.Fatalf("%s %s: status %d, want %d: %s", s.op, s.name, got.Status, s.status, got.Got)
 		}
 		if s.keep != "" {
-			var members map[string]any
-			if err := json.Unmarshal(got.Got, &members); err != nil || members[s.keep] == nil {
+			if kept[s.as] = memberOf(got.Got, s.keep); kept[s.as] == "" {
 				t.Fatalf("%s %s has no %s: %s", s.op, s.name, s.keep, got.Got)
 			}
-			kept[s.as] = members[s.keep].(string)
 			if was := memberOf(x.Got, s.keep); was != "" {
 				swaps = append(swaps, was, kept[s.as])
 				swap = strings.NewReplacer(swaps...)
@@ -156,11 +154,20 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// memberOf is a member of an object, if it is text.
+// memberOf is a member of a tree, as messages.0.receipt, if it is text.
 func memberOf(body json.RawMessage, name string) string {
-	var members map[string]any
-	_ = json.Unmarshal(body, &members)
-	text, _ := members[name].(string)
+	var node any
+	_ = json.Unmarshal(body, &node)
+	for _, part := range strings.Split(name, ".") {
+		if list, ok := node.([]any); ok {
+			if i, err := strconv.Atoi(part); err == nil && i < len(list) {
+				node = list[i]
+			}
+			continue
+		}
+		node = at(node, part)
+	}
+	text, _ := node.(string)
 	return text
 }
 
@@ -361,7 +368,7 @@ func (d *document) check(t *testing.T, s step, want, got exchange) {
 		}
 	}
 	if !s.loose && !reflect.DeepEqual(a, b) {
-		t.Errorf("%s %s\nthe document: %s\nthe server:   %s\n(go test -run TestStory -update records it anew)", want.Operation, want.Name, want.Got, got.Got)
+		t.Errorf("%s %s\nthe document: %s\nthe server:   %s\n(go test -run TestStory -update records it anew)", want.Operation, want.Name, clip(want.Got), clip(got.Got))
 	}
 	ops := d.ops[want.Operation]
 	if want.Media != "" {
@@ -371,6 +378,9 @@ func (d *document) check(t *testing.T, s step, want, got exchange) {
 		d.validate(t, got.Got, ops, "responses", strconv.Itoa(got.Status), "content", got.GotMedia)
 	}
 }
+
+// clip keeps a body that is shown readable.
+func clip(b []byte) []byte { return b[:min(len(b), 1000)] }
 
 // validate holds a body against the schema of a place, line by line if it is of lines.
 func (d *document) validate(t *testing.T, body json.RawMessage, op operation, place ...string) {

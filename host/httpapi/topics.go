@@ -21,6 +21,20 @@ var topicRoutes = []route{
 		problems: []string{"topic_name", "queue_out_of_range", "unknown_outcome", "failed"}, handle: (*API).defineTopic,
 	},
 	{
+		method: "POST", pattern: "/v1/topics/{topic}/pause", id: "pauseTopic", group: "Topics", role: RoleOperate,
+		summary: "Keep groups from reading a topic",
+		text: "Messages are stored and delivered as always. Reads of a group find nothing and wait; those that say which queue they " +
+			"read are not held back. It survives restarts.",
+		params: []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"unknown_topic", "unknown_outcome", "failed"},
+		handle: (*API).pauseTopic,
+	},
+	{
+		method: "POST", pattern: "/v1/topics/{topic}/resume", id: "resumeTopic", group: "Topics", role: RoleOperate,
+		summary: "Let groups read a topic again",
+		params:  []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"unknown_topic", "unknown_outcome", "failed"},
+		handle: (*API).resumeTopic,
+	},
+	{
 		method: "DELETE", pattern: "/v1/topics/{topic}", id: "deleteTopic", group: "Topics", role: RoleOperate,
 		summary: "Delete a topic with its queues and committed offsets",
 		text:    "What waits for it is dropped when due. A topic that is made later under the same name is another one.",
@@ -41,7 +55,7 @@ func (a *API) listTopics(c *call) error {
 }
 
 func wireTopic(t *engine.TopicInfo) Topic {
-	out := Topic{Name: t.Name, Pending: t.Pending, Queues: make([]QueueRange, len(t.Queues))}
+	out := Topic{Name: t.Name, Paused: t.Paused, Pending: t.Pending, Queues: make([]QueueRange, len(t.Queues))}
 	for i, q := range t.Queues {
 		out.Queues[i] = QueueRange{Queue: i, Min: Int64(q.Min), Max: Int64(q.Visible)}
 	}
@@ -78,4 +92,15 @@ func (a *API) deleteTopic(c *call) error {
 		return err
 	}
 	return c.done()
+}
+
+func (a *API) pauseTopic(c *call) error  { return a.setPaused(c, true) }
+func (a *API) resumeTopic(c *call) error { return a.setPaused(c, false) }
+
+// setPaused keeps groups from reading a topic, or lets them again.
+func (a *API) setPaused(c *call, paused bool) error {
+	if err := a.b.PauseTopic(c.ctx(), c.path("topic"), paused); err != nil {
+		return err
+	}
+	return a.showTopic(c)
 }

@@ -115,8 +115,12 @@ type Message struct {
 	DueMs      int64             `json:"due_ms,omitempty"`
 	StoredMs   int64             `json:"stored_ms,omitempty"`
 	BornMs     int64             `json:"born_ms,omitempty"`
-	// Problem says why the message can't be read; the rest but queue and offset is missing then.
-	Problem *Problem `json:"problem,omitempty"`
+	Problem    *Problem          `json:"problem,omitempty" doc:"why the message cannot be read; the rest but queue and offset is missing then"`
+
+	Receipt    string `json:"receipt,omitempty" doc:"of a message that a group has: for ack, retry and extend"`
+	Attempt    int    `json:"attempt,omitempty" doc:"which delivery to the group it is"`
+	AckUntilMs int64  `json:"ack_until_ms,omitempty" doc:"when it comes again"`
+	Retried    bool   `json:"retried,omitempty" doc:"it was put off before: queue and offset are those of the group's retries"`
 }
 
 // Bytes is the body, however it came.
@@ -148,14 +152,6 @@ type Messages struct {
 	NowMs    int64        `json:"now_ms"`
 }
 
-// Ack says how far a group has come in queues of a topic.
-type Ack struct {
-	Group   string        `json:"group"`
-	Offsets []QueueOffset `json:"offsets"`
-	// Seek allows going back.
-	Seek bool `json:"seek,omitempty"`
-}
-
 // TopicSpec is what PUT takes.
 type TopicSpec struct {
 	Queues int `json:"queues"`
@@ -164,6 +160,7 @@ type TopicSpec struct {
 // Topic describes a topic.
 type Topic struct {
 	Name    string       `json:"name"`
+	Paused  bool         `json:"paused" doc:"groups are kept from reading it"`
 	Pending int64        `json:"pending" doc:"messages that wait for their time"`
 	Queues  []QueueRange `json:"queues"`
 }
