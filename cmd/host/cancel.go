@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +31,7 @@ first that was not cancelled.`,
 				return err
 			}
 			defer c.CloseIdle()
-			out := a.list("OUTCOME\tHANDLE")
+			out := a.list("OUTCOME", "HANDLE").named("HANDLE").cut("HANDLE", 0)
 			var first error
 			for _, h := range handles {
 				line := cancelled{Handle: h}
@@ -49,7 +48,7 @@ first that was not cancelled.`,
 				if first == nil {
 					first = err
 				}
-				if err := out.add(line, fmt.Sprintf("%s\t%s", line.Outcome, line.Handle)); err != nil {
+				if err := out.add(line, line.Outcome, line.Handle); err != nil {
 					return err
 				}
 			}

@@ -30,23 +30,23 @@ func (a *app) changeEach(ctx context.Context, handles []string, f *timeFlags,
 		return err
 	}
 	defer c.CloseIdle()
-	out := a.list("OUTCOME\tDUE\tIN\tHANDLE")
+	out := a.list("OUTCOME", "DUE", "IN", "HANDLE").named("HANDLE").cut("HANDLE", 0)
 	var first error
 	for _, h := range handles {
 		got, err := change(c, h)
 		line := changed{h, got.Outcome, got.Handle, got.Due, got.DueMs, got.DueIn, nil}
-		row := fmt.Sprintf("%s\t%s\t%s\t%s", got.Outcome, f.due(got.DueMs), got.DueIn, got.Handle)
+		row := []string{got.Outcome, f.due(got.DueMs), got.DueIn, got.Handle}
 		var p *httpapi.Problem
 		if errors.As(err, &p) {
 			line.Outcome, line.Problem = p.Code, p
-			row = fmt.Sprintf("%s\t-\t-\t%s", p.Code, h)
+			row = []string{p.Code, "", "", h}
 		} else if err != nil {
 			return errors.Join(err, out.close())
 		}
 		if first == nil {
 			first = err
 		}
-		if err := out.add(line, row); err != nil {
+		if err := out.add(line, row...); err != nil {
 			return err
 		}
 	}

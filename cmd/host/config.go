@@ -77,11 +77,11 @@ variables of the environment. The exit code is 0 when a server would take it.`,
 			}
 			if report == nil {
 				fmt.Fprintf(a.stderr, "%s is good\n", args[0])
-				return a.list("").close()
+				return a.list("WHERE", "KEY", "PROBLEM").cut("PROBLEM", 0).close()
 			}
-			out := a.list("WHERE\tKEY\tPROBLEM")
+			out := a.list("WHERE", "KEY", "PROBLEM").cut("PROBLEM", 0)
 			for _, p := range report.Problems {
-				if err := out.add(p, p.Where()+"\t"+p.Key+"\t"+p.Text); err != nil {
+				if err := out.add(p, p.Where(), p.Key, p.Text); err != nil {
 					return err
 				}
 			}
@@ -107,9 +107,9 @@ variable of the environment. Of a secret it shows whether it is set.`,
 			if err != nil {
 				return err
 			}
-			out := a.list("KEY\tVALUE\tORIGIN")
+			out := a.list("KEY", "VALUE", "ORIGIN").cut("VALUE", 0)
 			for _, s := range cfg.Settings() {
-				if err := out.add(s, s.Key+"\t"+s.Value+"\t"+s.Origin); err != nil {
+				if err := out.add(s, s.Key, s.Value, s.Origin); err != nil {
 					return err
 				}
 			}

@@ -53,7 +53,7 @@ time: two readers get the same messages.`,
 				return err
 			}
 			defer c.CloseIdle()
-			r := reader{a: a, c: c, f: f, topic: args[0], out: a.list("QUEUE\tOFFSET\tDUE\tKEY\tTAG\tBODY")}
+			r := reader{a: a, c: c, f: f, topic: args[0], out: a.list("QUEUE", "OFFSET", "DUE", "KEY", "TAG", "BODY").cut("KEY", 40).cut("TAG", 40).cut("BODY", 80)}
 			err = r.read(cmd.Context())
 			return errors.Join(err, r.out.close())
 		},
@@ -121,7 +121,7 @@ func (r *reader) pull(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	for i := range got.Messages {
-		if err := r.out.add(&got.Messages[i], messageRow(&got.Messages[i])); err != nil {
+		if err := r.out.add(&got.Messages[i], messageRow(&got.Messages[i])...); err != nil {
 			return 0, err
 		}
 	}
@@ -145,11 +145,11 @@ func (r *reader) pull(ctx context.Context, wait time.Duration) (int, error) {
 	return len(got.Messages), err
 }
 
-func messageRow(m *httpapi.Message) string {
+func messageRow(m *httpapi.Message) []string {
 	if m.Problem != nil {
-		return fmt.Sprintf("%d\t%d\t-\t-\t-\t(%s)", m.Queue, m.Offset, cell(m.Problem.Error(), 100))
+		return []string{whole(m.Queue), whole(m.Offset), "", "", "", "(" + m.Problem.Error() + ")"}
 	}
-	due := "-"
+	due := ""
 	if m.DueMs != 0 {
 		due = time.UnixMilli(m.DueMs).UTC().Format("2006-01-02T15:04:05.000Z")
 	}
@@ -157,13 +157,5 @@ func messageRow(m *httpapi.Message) string {
 	if m.Body == nil {
 		body = fmt.Sprintf("(%d bytes)", len(m.BodyBase64))
 	}
-	return fmt.Sprintf("%d\t%d\t%s\t%s\t%s\t%s", m.Queue, m.Offset, due, dash(m.Key), dash(m.Tag), cell(body, 80))
-}
-
-// dash stands for nothing in a table.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return cell(s, 40)
+	return []string{whole(m.Queue), whole(m.Offset), due, m.Key, m.Tag, body}
 }

@@ -161,9 +161,10 @@ damaged ranges, which it lists, for good; it never runs by itself. Keep a copy o
 			if err != nil {
 				return explain(args[0], err)
 			}
-			out := a.list("FROM\tTO\tFILE\tREASON")
+			out := a.list("FROM", "TO", "FILE", "REASON").cut("REASON", 0)
 			for _, l := range ranges {
-				if err := out.add(lost{httpapi.Int64(l.From), httpapi.Int64(l.To), l.File, l.Reason}, fmt.Sprintf("%d\t%d\t%s\t%s", l.From, l.To, l.File, l.Reason)); err != nil {
+				line := lost{httpapi.Int64(l.From), httpapi.Int64(l.To), l.File, l.Reason}
+				if err := out.add(line, whole(l.From), whole(l.To), l.File, l.Reason); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,9 @@ func (a *app) dataDump() *cobra.Command {
 		Example: "  tidewheel data dump ./data --kind commitlog\n  tidewheel data dump ./data --kind timerlog -o ndjson",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if a.format == formatCSV || a.format == formatName {
+				return fmt.Errorf("%w: what is dumped has no columns: -o is table, json or ndjson", errUsage)
+			}
 			env, err := a.dataEnv(args[0])
 			if err != nil {
 				return err

@@ -35,7 +35,7 @@ the message on, which can take a while.`,
 		},
 	}
 	f.addZone(cmd)
-	return a.withURL(cmd)
+	return a.reads(a.withURL(cmd))
 }
 
 func explainTable(w io.Writer, x *httpapi.Explanation, f *timeFlags) {
@@ -44,7 +44,7 @@ func explainTable(w io.Writer, x *httpapi.Explanation, f *timeFlags) {
 		fmt.Fprintf(w, "%s\t%s", e.Kind, f.due(e.AtMs))
 		switch {
 		case e.Offset != nil:
-			fmt.Fprintf(w, " in %s, queue %d, offset %d", dash(e.Topic), e.Queue, *e.Offset)
+			fmt.Fprintf(w, " in %s, queue %d, offset %d", dash(e.Topic, 0), e.Queue, *e.Offset)
 		case e.DueMs != 0:
 			fmt.Fprintf(w, " due %s", f.due(e.DueMs))
 		}

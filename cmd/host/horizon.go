@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +28,7 @@ In a terminal it draws; in a pipe it prints plain numbers.
   tidewheel horizon --topic orders --from "tomorrow 09:00" --to "tomorrow 10:00" --step 1m --tz Europe/Berlin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			h := h // --watch comes again
 			if h.From, err = f.border("--from", h.From); err != nil {
 				return err
 			}
@@ -53,17 +53,7 @@ In a terminal it draws; in a pipe it prints plain numbers.
 	flags.StringVar(&h.To, "to", "", "until this TIME (default: 24 steps)")
 	flags.StringVar(&h.Step, "step", "", "how long a step is (default: 1h)")
 	f.addZone(cmd)
-	return a.withURL(cmd)
-}
-
-// terminal says whether a person looks at standard output.
-func (a *app) terminal() bool {
-	f, ok := a.stdout.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return a.reads(a.withURL(cmd))
 }
 
 // horizonTable prints one row a step, with a bar if it is to be drawn.

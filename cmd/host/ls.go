@@ -27,6 +27,7 @@ func (a *app) ls() *cobra.Command {
 			if limit < 0 {
 				return fmt.Errorf("%w: --limit is 0 or more", errUsage)
 			}
+			l := l // --watch comes again
 			if l.From, err = f.border("--from", l.From); err != nil {
 				return err
 			}
@@ -45,7 +46,7 @@ func (a *app) ls() *cobra.Command {
 	flags.IntVar(&limit, "limit", 100, "at most so many; 0: all")
 	flags.StringVar(&l.Page, "page", "", "go on where a list ended")
 	f.addZone(cmd)
-	return a.withURL(cmd)
+	return a.reads(a.withURL(cmd))
 }
 
 // lsPage is how many are asked for at once.
@@ -58,7 +59,7 @@ func (a *app) listTimers(cmd *cobra.Command, l client.List, f timeFlags, limit i
 		return err
 	}
 	defer c.CloseIdle()
-	out := a.list("DUE\tIN\tTOPIC\tQUEUE\tSIZE\tLEVEL\tHANDLE")
+	out := a.list("DUE", "IN", "TOPIC", "QUEUE", "SIZE", "LEVEL", "HANDLE").named("HANDLE").cut("HANDLE", 0)
 	for left := limit; ; {
 		if l.Limit = lsPage; limit > 0 {
 			l.Limit = min(left, lsPage)
@@ -68,12 +69,11 @@ func (a *app) listTimers(cmd *cobra.Command, l client.List, f timeFlags, limit i
 			return errors.Join(err, out.close())
 		}
 		for _, w := range page.Timers {
-			level := "-"
+			level := ""
 			if w.DelayLevel > 0 {
-				level = fmt.Sprint(w.DelayLevel)
+				level = whole(w.DelayLevel)
 			}
-			row := fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%s\t%s", f.due(w.DueMs), w.DueIn, dash(w.Topic), w.Queue, w.Size, level, w.Handle)
-			if err := out.add(w, row); err != nil {
+			if err := out.add(w, f.due(w.DueMs), w.DueIn, w.Topic, whole(w.Queue), whole(w.Size), level, w.Handle); err != nil {
 				return err
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tidewheel/tidewheel/host/client"
 	"github.com/tidewheel/tidewheel/host/httpapi"
@@ -17,88 +17,19 @@ const (
 	formatTable  = "table"
 	formatJSON   = "json"
 	formatNDJSON = "ndjson"
+	formatCSV    = "csv"
+	formatName   = "name" // only what names a result: its handle, say
 )
 
+var formats = []string{formatTable, formatJSON, formatNDJSON, formatCSV, formatName}
+
 func (a *app) checkFormat() error {
-	switch a.format {
-	case formatTable, formatJSON, formatNDJSON:
+	if slices.Contains(formats, a.format) {
 		return nil
 	}
 	got := a.format
 	a.format = formatTable
-	return fmt.Errorf("%w: -o is %q, allowed is table, json, ndjson", errUsage, got)
-}
-
-// one prints a single result: the table is what table prints.
-func (a *app) one(v any, table func(w io.Writer)) error {
-	switch a.format {
-	case formatJSON:
-		return encode(a.stdout, v, "  ")
-	case formatNDJSON:
-		return encode(a.stdout, v, "")
-	}
-	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	table(t)
-	return t.Flush()
-}
-
-// list prints results as they come. It is not safe for concurrent use; end it with close.
-type list struct {
-	a      *app
-	header string // columns with tabs between them
-	n      int
-	table  *tabwriter.Writer
-}
-
-func (a *app) list(header string) *list { return &list{a: a, header: header} }
-
-// add prints one result; the row has tabs between its columns.
-func (l *list) add(v any, row string) error {
-	l.n++
-	switch l.a.format {
-	case formatJSON:
-		lead := "[\n"
-		if l.n > 1 {
-			lead = ",\n"
-		}
-		b, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(l.a.stdout, "%s%s", lead, b)
-		return err
-	case formatNDJSON:
-		return encode(l.a.stdout, v, "")
-	}
-	if l.table == nil {
-		l.table = tabwriter.NewWriter(l.a.stdout, 0, 0, 2, ' ', 0)
-	}
-	if l.n == 1 {
-		fmt.Fprintln(l.table, l.header)
-	}
-	_, err := fmt.Fprintln(l.table, row)
-	return err
-}
-
-// flush shows what was added. Columns are aligned among what is flushed together.
-func (l *list) flush() error {
-	if l.table == nil {
-		return nil
-	}
-	return l.table.Flush()
-}
-
-// close ends the list.
-func (l *list) close() error {
-	switch {
-	case l.a.format != formatJSON:
-		return l.flush()
-	case l.n == 0:
-		_, err := fmt.Fprintln(l.a.stdout, "[]")
-		return err
-	}
-	_, err := fmt.Fprintln(l.a.stdout, "\n]")
-	return err
+	return fmt.Errorf("%w: -o is %q, allowed is %s", errUsage, got, strings.Join(formats, ", "))
 }
 
 // complain says an error on standard error, in the format that was asked for.
@@ -151,18 +82,4 @@ func encode(w io.Writer, v any, indent string) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", indent)
 	return enc.Encode(v)
-}
-
-// cell makes text fit one cell of a table.
-func cell(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return s
 }

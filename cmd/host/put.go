@@ -142,7 +142,7 @@ func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, lines
 	if len(f.header()) > 0 {
 		return fmt.Errorf("%w: with --ndjson each line says its own time, key, tag, queue and properties", errUsage)
 	}
-	out := a.list("LINE\tSTATE\tDUE\tHANDLE")
+	out := a.list("LINE", "STATE", "DUE", "HANDLE").named("HANDLE").cut("HANDLE", 0)
 	refused, first := 0, 1
 	for len(lines) > 0 {
 		var batch []byte
@@ -162,7 +162,7 @@ func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, lines
 			if r.Problem != nil {
 				refused++
 			}
-			if err := out.add(r, lineRow(r)); err != nil {
+			if err := out.add(r, lineRow(r)...); err != nil {
 				return err
 			}
 		}
@@ -194,15 +194,11 @@ func withTopic(line []byte, topic string) []byte {
 	return append(named, rest...)
 }
 
-func lineRow(r httpapi.BatchResult) string {
+func lineRow(r httpapi.BatchResult) []string {
 	if r.Problem != nil {
-		return fmt.Sprintf("%d\trefused\t-\t%s", r.Line, cell(r.Problem.Error(), 200))
+		return []string{whole(r.Line), "refused", "", r.Problem.Error()}
 	}
-	due, handle := "-", "-"
-	if r.Handle != "" {
-		due, handle = r.Due, r.Handle
-	}
-	return fmt.Sprintf("%d\t%s\t%s\t%s", r.Line, r.State, due, handle)
+	return []string{whole(r.Line), r.State, r.Due, r.Handle}
 }
 
 // hasTopic says whether an object has a topic, without judging the rest.

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,9 +45,13 @@ type app struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
-	format  string // table, json or ndjson
+	format  string   // of formats
+	columns []string // of --columns, or nil
+	drawn   bool     // a terminal shows what goes to stdout, though stdout is none
 	url     string
-	running bool // a verb has begun: what fails now is not the command line
+	// tokenFile is where the token is; empty: in TIDEWHEEL_TOKEN, or nowhere
+	tokenFile string
+	running   bool // a verb has begun: what fails now is not the command line
 }
 
 // run does what the arguments say and returns the exit code.
@@ -86,12 +92,15 @@ exactly once in their topic, also after a crash.
   tidewheel move HANDLE --by +2h                  or cancel HANDLE, fire HANDLE`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return err
+			}
 			a.running = true
 			return a.checkFormat()
 		},
 	}
-	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: table, json, ndjson")
+	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: "+strings.Join(formats, ", "))
 	cmd.AddCommand(
 		a.demo(), a.dev(), a.serve(), a.put(), a.consume(),
 		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(),
@@ -107,6 +116,7 @@ func (a *app) withURL(cmd *cobra.Command) *cobra.Command {
 		url = client.DefaultURL
 	}
 	cmd.Flags().StringVar(&a.url, "url", url, "the server; also TIDEWHEEL_URL")
+	cmd.Flags().StringVar(&a.tokenFile, "token-file", "", "a file with the bearer token; also TIDEWHEEL_TOKEN, which is the token itself")
 	return cmd
 }
 
@@ -116,6 +126,15 @@ func (a *app) client() (*client.Client, error) {
 	if err != nil {
 		return nil, errors.Join(errUsage, err)
 	}
+	token := os.Getenv("TIDEWHEEL_TOKEN")
+	if a.tokenFile != "" {
+		b, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the token: %w", err)
+		}
+		token = string(b)
+	}
+	c.SetToken(strings.TrimSpace(token))
 	return c, nil
 }
 

@@ -38,7 +38,7 @@ its body as long as it is in the log; explain tells where a delivered one is.`,
 		},
 	}
 	f.addZone(cmd)
-	return a.withURL(cmd)
+	return a.reads(a.withURL(cmd))
 }
 
 func timerTable(w io.Writer, t *httpapi.Timer, f *timeFlags) {
@@ -47,13 +47,13 @@ func timerTable(w io.Writer, t *httpapi.Timer, f *timeFlags) {
 		in = ", in " + t.DueIn
 	}
 	fmt.Fprintf(w, "%s\tdue %s%s\n", t.State, f.due(t.DueMs), in)
-	fmt.Fprintf(w, "topic\t%s\n", dash(t.Topic))
+	fmt.Fprintf(w, "topic\t%s\n", dash(t.Topic, 0))
 	if t.Queue == nil {
 		return // only the handle is known
 	}
 	fmt.Fprintf(w, "queue\t%d\n", *t.Queue)
-	fmt.Fprintf(w, "key\t%s\n", dash(t.Key))
-	fmt.Fprintf(w, "tag\t%s\n", dash(t.Tag))
+	fmt.Fprintf(w, "key\t%s\n", dash(t.Key, 0))
+	fmt.Fprintf(w, "tag\t%s\n", dash(t.Tag, 0))
 	fmt.Fprintf(w, "stored\t%s\n", f.due(t.StoredMs))
 	if t.DelayLevel > 0 {
 		fmt.Fprintf(w, "level\t%d\n", t.DelayLevel)

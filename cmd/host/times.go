@@ -18,7 +18,10 @@ const timeHelp = `A TIME is RFC 3339 with its offset, a duration from now as in 
 "today 18:00", "tomorrow 09:00" or "2026-12-24 18:00". Nothing is guessed: a number without a unit is refused.`
 
 // timeFlags say when.
-type timeFlags struct{ in, at, tz string }
+type timeFlags struct {
+	in, at, tz string
+	utc        bool
+}
 
 func (f *timeFlags) add(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.in, "in", "", what+" after this delay, as 30m or 7d12h")
@@ -27,11 +30,16 @@ func (f *timeFlags) add(cmd *cobra.Command, what string) {
 }
 
 func (f *timeFlags) addZone(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.tz, "tz", "", "the zone of times of day, as Europe/Berlin (default: this machine's)")
+	cmd.Flags().StringVar(&f.tz, "tz", "", "read times of day in this zone and show times in it, as Europe/Berlin or Local (default: read in Local, show in UTC)")
+	cmd.Flags().BoolVar(&f.utc, "utc", false, "the same as --tz UTC")
+	cmd.MarkFlagsMutuallyExclusive("tz", "utc")
 }
 
 // zone is that of --tz.
 func (f *timeFlags) zone() (*time.Location, error) {
+	if f.utc {
+		return time.UTC, nil
+	}
 	if f.tz == "" {
 		return time.Local, nil
 	}

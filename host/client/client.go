@@ -40,8 +40,9 @@ const maxAnswer = 64 << 20
 
 // Client is a server's address with connections to it. It is safe for concurrent use. CloseIdle lets go of them.
 type Client struct {
-	base string
-	http *http.Client
+	base  string
+	token string // "" is none
+	http  *http.Client
 }
 
 // New makes a client for the base URL of a server. It does not connect.
@@ -66,6 +67,10 @@ func New(base string) (*Client, error) {
 		},
 	}, nil
 }
+
+// SetToken says the bearer token that each request from now on carries; "" is none. It is not safe for concurrent use with
+// requests: call it first.
+func (c *Client) SetToken(token string) { c.token = token }
 
 // CloseIdle closes the connections that no request is using.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
@@ -307,6 +312,9 @@ func (c *Client) call(ctx context.Context, method, path string, header http.Head
 	}
 	if header != nil {
 		req.Header = header
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
