@@ -216,6 +216,12 @@ func (b Batch) Record(i int, r *Record) error {
 	return nil
 }
 
+// HeadersAt is where the headers of record i begin in the batch.
+func (b Batch) HeadersAt(i int) uint32 { return le.Uint32(b.b[b.index+i*b.stride+48:]) }
+
+// BodyAt is where the body of record i begins in the batch.
+func (b Batch) BodyAt(i int) uint32 { return le.Uint32(b.b[b.index+i*b.stride+56:]) }
+
 func (b Batch) window(e []byte) ([]byte, bool) {
 	lo, n := uint64(le.Uint32(e)), uint64(le.Uint32(e[4:]))
 	if lo+n > uint64(len(b.b)) {
