@@ -11,6 +11,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,12 +42,24 @@ const maxAnswer = 64 << 20
 // Client is a server's address with connections to it. It is safe for concurrent use. CloseIdle lets go of them.
 type Client struct {
 	base  string
-	token string // "" is none
+	token string
 	http  *http.Client
 }
 
-// New makes a client for the base URL of a server. It does not connect.
-func New(base string) (*Client, error) {
+// Options tune a client. The zero value is right for a server on this machine.
+type Options struct {
+	// Token is the bearer token that goes with each request. None.
+	Token string
+	// TLS is how a server behind https is trusted. Nil: as this machine trusts others.
+	TLS *tls.Config
+}
+
+// New makes a client for the base URL of a server, without a token. It does not connect.
+func New(base string) (*Client, error) { return NewWith(base, Options{}) }
+
+// NewWith makes a client for the base URL of a server. It does not connect. A token is not sent over plain HTTP to
+// another machine: that is an error.
+func NewWith(base string, opts Options) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -54,13 +67,18 @@ func New(base string) (*Client, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("client: %q is not a URL like %s", base, DefaultURL)
 	}
+	if opts.Token != "" && u.Scheme == "http" && !onThisMachine(u.Hostname()) {
+		return nil, fmt.Errorf("client: %s is another machine: a token goes there over https only", base)
+	}
 	return &Client{
-		base: strings.TrimSuffix(base, "/"),
+		base: strings.TrimSuffix(base, "/"), token: opts.Token,
 		http: &http.Client{
 			Transport: &http.Transport{
 				DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 				MaxIdleConnsPerHost: 256,
 				IdleConnTimeout:     time.Minute,
+				TLSClientConfig:     opts.TLS.Clone(),
+				ForceAttemptHTTP2:   true,
 			},
 			// The server never redirects; whoever does is not it, and a put that is followed becomes a GET.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -71,6 +89,12 @@ func New(base string) (*Client, error) {
 // SetToken says the bearer token that each request from now on carries; "" is none. It is not safe for concurrent use with
 // requests: call it first.
 func (c *Client) SetToken(token string) { c.token = token }
+
+// onThisMachine says whether a host is a loopback one.
+func onThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
 
 // CloseIdle closes the connections that no request is using.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
@@ -125,6 +149,8 @@ type Pull struct {
 	Tags []string
 	Max  int // 0: the server's choice
 	Wait time.Duration
+	// AckTimeout is how long a group has what it is given, when From is nil; 0: as the server is set.
+	AckTimeout time.Duration
 }
 
 // Pull reads messages.
@@ -146,19 +172,21 @@ func (c *Client) Pull(ctx context.Context, p Pull) (httpapi.Messages, error) {
 	if p.Wait > 0 {
 		q.Set("wait", p.Wait.String())
 	}
+	if p.AckTimeout > 0 {
+		q.Set("ack_timeout", milliseconds(p.AckTimeout))
+	}
 	var m httpapi.Messages
 	err := c.call(ctx, "GET", "/v1/topics/"+url.PathEscape(p.Topic)+"/messages?"+q.Encode(), nil, nil, &m)
 	return m, err
 }
 
-// Ack commits how far a group has come.
+// Ack commits how far a group has come. For receipts there is AckReceipts.
 func (c *Client) Ack(ctx context.Context, topic string, ack httpapi.Ack) error {
-	b, err := json.Marshal(ack)
-	if err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
-	return c.call(ctx, "POST", "/v1/topics/"+url.PathEscape(topic)+"/ack", nil, b, nil)
+	return c.send(ctx, "POST", "/v1/topics/"+url.PathEscape(topic)+"/ack", ack, nil)
 }
+
+// milliseconds writes a duration as the server reads it.
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
 // Cancel takes a waiting message back. Too late is a problem with status 409, an unknown handle one with 404.
 func (c *Client) Cancel(ctx context.Context, handle string) (httpapi.Cancelled, error) {
@@ -304,17 +332,35 @@ func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, "GET", "/readyz", nil, nil, nil)
 }
 
-// call sends one request and reads its answer: a *[]byte gets it as it is, nil drops it, anything else is JSON.
-func (c *Client) call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+// send is call with a body in JSON.
+func (c *Client) send(ctx context.Context, method, path string, body, into any) error {
+	b, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
+	return c.call(ctx, method, path, nil, b, into)
+}
+
+// request makes one request.
+func (c *Client) request(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
 	if header != nil {
-		req.Header = header
+		req.Header = header.Clone()
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req, nil
+}
+
+// call sends one request and reads its answer: a *[]byte gets it as it is, nil drops it, anything else is JSON.
+func (c *Client) call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
+	req, err := c.request(ctx, method, path, header, body)
+	if err != nil {
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
