@@ -108,7 +108,11 @@ func bound(c Command) int {
 const maxMessage = message.HeadSize + message.MaxBody + message.MaxProperties + message.MaxKey + message.MaxTag + 32
 
 func messageSize(p *Put) int {
-	return message.HeadSize + len(p.Body) + len(p.Properties) + len(p.Key) + len(p.Tag) + len(p.BornHost)
+	size := message.HeadSize + len(p.Body) + len(p.Properties) + len(p.Key) + len(p.Tag) + len(p.BornHost)
+	if len(p.IdempotencyKey) > 0 {
+		size += len(p.IdempotencyKey) + keyOverhead
+	}
+	return size
 }
 
 func (e *Engine) decide(c Command) Answer {
@@ -162,6 +166,9 @@ func (e *Engine) put(p *Put) (Answer, error) {
 	}
 	m := &e.scratch.message
 	if err := fillMessage(m, p); err != nil {
+		return Answer{}, err
+	}
+	if err := e.keyed(m, p); err != nil {
 		return Answer{}, err
 	}
 	t, queue, err := e.target(p.Topic, p.Queue)

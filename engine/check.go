@@ -10,6 +10,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
 	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/statebits"
@@ -90,7 +91,7 @@ func (c *checker) run() error {
 			}
 		}
 	}
-	for _, step := range []func() error{c.foldLog, c.sameState, c.sameQueues, c.sameBits, c.sameWaiting} {
+	for _, step := range []func() error{c.wholeKeys, c.foldLog, c.sameState, c.sameQueues, c.sameBits, c.sameWaiting} {
 		if err := step(); err != nil {
 			errs = append(errs, err)
 			break // what follows would only repeat it
@@ -296,6 +297,22 @@ func (c *checker) Put(e timerlog.Entry, _ int64) error {
 		c.counted(e.Key)
 	}
 	return nil
+}
+
+// wholeKeys reads the files of idempotency keys whole.
+func (c *checker) wholeKeys() error { return c.e.idem.Verify(true) }
+
+// Keyed looks for an entry of the index.
+func (c *checker) Keyed(topic uint32, key []byte, pos Offset) {
+	if pos < c.e.idem.Low() || pos < c.e.keysFrom() || c.missing != nil {
+		return // its time is over
+	}
+	found := false
+	err := c.e.idem.Find(idempotency.Hash(topic, key), func(p Offset) bool { found = p == pos; return !found })
+	if err == nil && !found {
+		err = corrupt.Errorf(c.e.path(keyedDir), 0, "the idempotency key of the message at %d is missing", pos)
+	}
+	c.missing = err
 }
 
 // Gone counts one that does not wait any more.

@@ -8,6 +8,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
 	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/schedule"
 	"github.com/tidewheel/tidewheel/engine/statebits"
@@ -26,7 +27,8 @@ const (
 	sectionSeen      = 8
 	sectionSeenRedo  = 9
 	sectionWheels    = 10 // see appendRings
-	sectionKinds     = 11
+	sectionKeyed     = 11 // idempotency.State; missing in checkpoints of before there were keys
+	sectionKinds     = 12
 	checkpointDir    = "checkpoint"
 	inlineTail       = 4096 // bytes: shorter unsynced queue tails travel inside the checkpoint, see inlineBytes
 	derivedBytes     = 8 << 20
@@ -62,6 +64,7 @@ type snapshot struct {
 	seen     []statebits.Page
 	bitsAt   statebits.Table
 	seenAt   statebits.Table
+	keyed    *idempotency.Freeze
 	garbage  []func() error
 
 	// set by run
@@ -101,6 +104,7 @@ func (e *Engine) beginCheckpoint() {
 		rings:    e.freezeRings(),
 		bits:     e.bits.Freeze(), bitsAt: e.bits.Table(),
 		seen: e.seen.Freeze(), seenAt: e.seen.Table(),
+		keyed:   e.idem.NewFreeze(x, e.keysFrom()),
 		garbage: c.garbage,
 	}
 	c.garbage = nil
@@ -125,6 +129,9 @@ func (s *snapshot) run() (err error) {
 			return err
 		}
 		s.lanes = append(s.lanes, spill.State())
+	}
+	if err := s.keyed.Run(); err != nil {
+		return err
 	}
 	f := s.file()
 	for _, name := range []string{checkpoint.CopyA, checkpoint.CopyB} {
@@ -161,6 +168,7 @@ func (s *snapshot) file() *checkpoint.File {
 	add(sectionBitsRedo, statebits.EncodePages(s.bits)...)
 	add(sectionSeen, statebits.AppendTable(nil, s.seenAt))
 	add(sectionSeenRedo, statebits.EncodePages(s.seen)...)
+	add(sectionKeyed, s.keyed.State().Append(nil))
 	return f
 }
 
@@ -176,6 +184,7 @@ func (e *Engine) installCheckpoint(s *snapshot) {
 	}
 	e.bits.Thaw(s.bits)
 	e.seen.Thaw(s.seen)
+	e.idem.Install(s.keyed)
 	c := &e.ck
 	c.x, c.seq, c.pending = s.x, s.seq, nil
 	c.clean = &cleanup{e: e, from: s}
@@ -217,6 +226,7 @@ func (c *cleanup) run() error {
 	}
 	do(func() error { return e.bits.DeleteClosed(s.bitsAt) })
 	do(func() error { return e.seen.DeleteClosed(s.seenAt) })
+	do(func() error { return e.idem.Sweep(s.keyed.State()) })
 	return errors.Join(errs...)
 }
 

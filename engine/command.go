@@ -37,6 +37,12 @@ type Put struct {
 	UserFlag, SysFlag uint32
 	Attempts          uint16
 
+	// IdempotencyKey, if any, names the put within its topic for Options.IdempotencyWindow, at most 255 bytes. The caller
+	// has looked for it (Engine.FindKey) and found nothing; KeySince is the position that came with that. If a put with the
+	// key may have come since, this one is refused with ErrKey: look again.
+	IdempotencyKey []byte
+	KeySince       Offset
+
 	// Then is done right behind the message and in the same batch, if that is stored: the commit of what the message is
 	// a copy of, say. It has no answer of its own. Nil: nothing.
 	Then Command

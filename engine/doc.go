@@ -30,5 +30,6 @@
 //	schedule/<delay>/        messages of one delay value, in order of due time (schedule)
 //	timerlog/loose/          waiting messages that are out of that order (timerlog)
 //	statebits/, seenbits/    what became of each waiting message (statebits)
+//	idempotency/             the messages with an idempotency key (internal/idempotency)
 //	checkpoint/a, b          where a restart begins (internal/checkpoint)
 package engine

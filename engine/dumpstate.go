@@ -21,7 +21,7 @@ import (
 var sectionNames = [sectionKinds]string{
 	sectionState: "state", sectionLocal: "local", sectionQueues: "consumequeue", sectionSchedule: "schedule",
 	sectionTimers: "timerlog", sectionWheels: "timerwheel", sectionBits: "statebits", sectionBitsRedo: "statebits redo",
-	sectionSeen: "seenbits", sectionSeenRedo: "seenbits redo",
+	sectionSeen: "seenbits", sectionSeenRedo: "seenbits redo", sectionKeyed: "idempotency",
 }
 
 // checkpoint prints both copies with their sections, and what is in the sections of each checkpoint, once.
@@ -108,6 +108,10 @@ func (d *dumper) sections(f *checkpoint.File) {
 			pages += r.End - r.First
 		}
 		d.item(1, "bits").word("name", b.name).ubig("pages", pages).num("redo", int64(len(b.redo))).end()
+	}
+	d.item(1, "keys").pos("low", at.keyed.Low).pos("memory", at.keyed.Memory).num("runs", int64(len(at.keyed.Runs))).end()
+	for _, r := range at.keyed.Runs {
+		d.item(1, "run").pos("from", r.From).pos("to", r.To).big("entries", r.Count).big("lastLogMs", r.LastMs).end()
 	}
 }
 

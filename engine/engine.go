@@ -13,6 +13,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
 	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/guard"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/internal/meta"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
@@ -56,6 +57,7 @@ type Engine struct {
 	schedule *schedule.Set
 	rings    []ringFiles // of the lanes of arbitrary times, two each
 	families []*timerlog.Log
+	idem     *idempotency.Index
 
 	// mu is held by the writer while it folds, for about 1 ms at most, and by readers while they look something up.
 	// Nobody reads or writes a file that is not cached under it, but a page of state bits. The writer alone changes what
@@ -87,8 +89,9 @@ type Engine struct {
 
 // scratch is reused by the writer, so that its steady state allocates nothing.
 type scratch struct {
-	message message.Message
-	deliver record.Deliver
+	message    message.Message
+	deliver    record.Deliver
+	properties message.Properties
 }
 
 // Close gives up the store. What was not synced may be lost; what was released is not. A second Close returns ErrClosed.
@@ -103,7 +106,7 @@ func (e *Engine) Close() error {
 
 func (e *Engine) closeFiles() error {
 	var errs []error
-	closers := []io.Closer{e.log, e.queues, e.schedule, e.bits, e.seen, e.lock}
+	closers := []io.Closer{e.log, e.queues, e.schedule, e.bits, e.seen, e.idem, e.lock}
 	for _, l := range e.families {
 		closers = append(closers, l)
 	}

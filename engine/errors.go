@@ -38,8 +38,9 @@ var (
 	ErrLevel      = errors.New("engine: delay level")
 	ErrTooLarge   = errors.New("engine: too large")
 	ErrProperties = errors.New("engine: properties")
-	ErrDelay      = errors.New("engine: too far ahead") // beyond Options.MaxDelay
-	ErrTooLate    = errors.New("engine: too late")      // the due time has passed
+	ErrKey        = errors.New("engine: idempotency key") // a put with it may have come since it was looked for
+	ErrDelay      = errors.New("engine: too far ahead")   // beyond Options.MaxDelay
+	ErrTooLate    = errors.New("engine: too late")        // the due time has passed
 	ErrDue        = errors.New("engine: due time out of range")
 	ErrOffset     = errors.New("engine: offset")
 	ErrGroupName  = errors.New("engine: group name")

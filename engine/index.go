@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
@@ -35,6 +36,11 @@ func (ix *index) Unit(topic, queue uint32, at int64, u consumequeue.Unit) error 
 func (ix *index) Put(e timerlog.Entry, delayMs int64) error {
 	ix.ck.derived += timerlog.EntrySize
 	return ix.lanes[e.Lane()].Put(e, delayMs, ix.st.WallMs)
+}
+
+// Keyed notes an idempotency key.
+func (ix *index) Keyed(topic uint32, key []byte, pos Offset) {
+	ix.idem.Add(idempotency.Entry{Hash: idempotency.Hash(topic, key), Position: pos}, ix.st.LogMs)
 }
 
 // Gone frees the place of a message that was decided.

@@ -33,6 +33,7 @@ const (
 	bitsDir     = "statebits"
 	seenDir     = "seenbits"
 	wheelDir    = "timerwheel"
+	keyedDir    = "idempotency"
 )
 
 // ours are the names that a directory may hold before it has a meta.
@@ -212,7 +213,7 @@ func (e *Engine) releaseFiles() {
 	e.lock = nil
 	_ = e.closeFiles()
 	e.log, e.queues, e.schedule, e.bits, e.seen, e.lanes = nil, nil, nil, nil, nil, nil
-	e.rings, e.families = nil, nil
+	e.rings, e.families, e.idem = nil, nil, nil
 	e.lock = lock
 	e.ck, e.visible.touched = checkpoints{}, nil
 	clear(e.visible.mark)
@@ -220,7 +221,7 @@ func (e *Engine) releaseFiles() {
 
 // wipe removes the caches of the fold, the checkpoint first, which refers to the others.
 func (e *Engine) wipe() error {
-	for _, dir := range []string{checkpointDir, queueDir, scheduleDir, timerDir, wheelDir, bitsDir, seenDir} {
+	for _, dir := range []string{checkpointDir, queueDir, scheduleDir, timerDir, wheelDir, bitsDir, seenDir, keyedDir} {
 		if err := removeTree(e.fs, e.path(dir)); err != nil {
 			return fmt.Errorf("engine: rebuild: %w", err)
 		}

@@ -38,6 +38,9 @@ type Options struct {
 	Retention time.Duration
 	// RollAfter is how much of the newest log, in running time, is never rolled. 3 days.
 	RollAfter time.Duration
+	// IdempotencyWindow is how long a put with an idempotency key is remembered: by the wall clock, and in running time
+	// where that is longer. What was put with a key stays in the log for as long. 24 hours; negative: keys are refused.
+	IdempotencyWindow time.Duration
 	// SealAfter closes a segment after this running time, if there is enough in it to be worth a new one: some times what
 	// its state record takes, and 1/2,048 of SegmentSize. 24 hours.
 	SealAfter time.Duration
@@ -118,6 +121,7 @@ func (o Options) withDefaults(prealloc bool) Options {
 	fill(&o.Retention, 72*time.Hour)
 	fill(&o.RollAfter, 72*time.Hour)
 	fill(&o.SealAfter, 24*time.Hour)
+	fill(&o.IdempotencyWindow, 24*time.Hour)
 	fill(&o.SegmentSize, segment)
 	fill(&o.CheckpointEvery, 64<<20)
 	fill(&o.Reserve, 3)
@@ -175,6 +179,7 @@ func (o Options) validate() error {
 	}{{"Retention", o.Retention}, {"RollAfter", o.RollAfter}, {"SealAfter", o.SealAfter}, {"MaxDelay", o.MaxDelay}} {
 		check(d.value >= time.Millisecond && d.value <= maxDuration, d.name, d.value, "1ms to 100 years")
 	}
+	check(o.IdempotencyWindow <= maxDuration, "IdempotencyWindow", o.IdempotencyWindow, "at most 100 years")
 	check(o.SegmentSize >= 4096 && o.SegmentSize <= 4<<30, "SegmentSize", o.SegmentSize, "4096 to 4 GiB")
 	check(o.CheckpointEvery >= 4096 && o.CheckpointEvery <= 1<<40, "CheckpointEvery", o.CheckpointEvery, "4096 to 1 TiB")
 	check(o.HighWater >= 0, "HighWater", o.HighWater, "0 or more")

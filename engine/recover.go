@@ -11,6 +11,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
 	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/internal/segment"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/schedule"
@@ -28,6 +29,7 @@ type caches struct {
 	bitsRedo []statebits.Page
 	seen     statebits.Table
 	seenRedo []statebits.Page
+	keyed    idempotency.State
 }
 
 // recoverFrom loads a checkpoint and folds the log from its position on.
@@ -79,8 +81,13 @@ func (e *Engine) loadState(f *checkpoint.File) (at caches, l local, err error) {
 		sectionBitsRedo: func(b []byte) (err error) { at.bitsRedo, err = statebits.DecodePages(b); return err },
 		sectionSeen:     func(b []byte) (err error) { at.seen, _, err = statebits.DecodeTable(b); return err },
 		sectionSeenRedo: func(b []byte) (err error) { at.seenRedo, err = statebits.DecodePages(b); return err },
+		sectionKeyed:    func(b []byte) (err error) { at.keyed, err = idempotency.DecodeState(b); return err },
 	} {
 		b, err := section(f, kind)
+		if _, ok := f.Section(kind); !ok && kind == sectionKeyed {
+			at.keyed = idempotency.State{Low: f.X, Memory: f.X} // before there was no key
+			continue
+		}
 		if err == nil {
 			err = decode(b)
 		}
@@ -116,6 +123,7 @@ func (e *Engine) openCaches(at caches) (err error) {
 	if err == nil {
 		e.seen, err = openBits(e, seenDir, at.seen, at.seenRedo)
 	}
+	e.idem = idempotency.Open(e.fs, e.path(keyedDir), e.meta.LogID, at.keyed)
 	if err == nil {
 		err = e.openLanes(at)
 	}
@@ -152,6 +160,11 @@ func (e *Engine) verifyCaches(lanes []timer.State) error {
 		}
 	}
 	if err := e.bits.Verify(); err != nil {
+		return err
+	}
+	if err := e.idem.Verify(false); errors.Is(err, idempotency.ErrNewerFormat) {
+		return fmt.Errorf("%w: %w", ErrNewer, err)
+	} else if err != nil {
 		return err
 	}
 	return e.seen.Verify()
@@ -256,7 +269,10 @@ func (e *Engine) fold(start commitlog.Start, readOnly bool) error {
 		if e.opts.Progress != nil {
 			e.opts.Progress(done, total)
 		}
-		return e.replay(b)
+		if err := e.replay(b); err != nil || readOnly {
+			return err
+		}
+		return e.idem.Spill(b.End())
 	})
 	for _, l := range e.lanes {
 		l.Wait = nil

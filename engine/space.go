@@ -311,7 +311,7 @@ func (e *Engine) outlived(visible int64) bool {
 
 func (e *Engine) wantsTrim() bool {
 	head := e.st.Segments[0]
-	if head.End == 0 || e.st.Rolled < head.End || !e.outlived(head.Visible) {
+	if head.End == 0 || e.st.Rolled < head.End || !e.outlived(head.Visible) || e.keysIn(head) {
 		return false
 	}
 	if e.ck.x < head.End {

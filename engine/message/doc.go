@@ -16,7 +16,7 @@
 //
 //	at   bytes  head
 //	  0      2  length of the head in bytes: 104
-//	  2      2  flags: 1 late, 2 copy, 4 moved
+//	  2      2  flags: 1 late, 2 copy, 4 moved, 8 keyed
 //	  4      1  level: number of the delay level, 0 none
 //	  5      1  lane
 //	  6      2  attempts: deliveries of the same message before this one

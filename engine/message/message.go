@@ -15,6 +15,7 @@ const (
 	Late  Flags = 1 // (due, id) was not above the frontier when the message was stored
 	Copy  Flags = 2 // a roll's copy of a message that waits
 	Moved Flags = 4 // made by a move or an undo
+	Keyed Flags = 8 // put with an idempotency key: the property PropertyKey, the first of the list
 )
 
 // Message is a message as it stands in the log. It is not safe for concurrent use while it is written to.

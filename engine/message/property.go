@@ -81,6 +81,36 @@ func (p Properties) walk() (at int, reason string) {
 	return 0, ""
 }
 
+// PropertyKey is the name of the property that holds an idempotency key. A producer gives the key beside its properties.
+const PropertyKey = "TIDEWHEEL_IDEMPOTENCY_KEY"
+
+// MaxIdempotencyKey is the length of the longest idempotency key, bytes.
+const MaxIdempotencyKey = 255
+
+// IdempotencyKey returns the key that the message was put with, and the properties without it. Without one the key is
+// empty.
+func (m *Message) IdempotencyKey() (key []byte, rest Properties) {
+	if m.Flags&Keyed == 0 || len(m.Properties) == 0 {
+		return nil, m.Properties
+	}
+	name, value, rest, reason := m.Properties.next()
+	if reason != "" || string(name) != PropertyKey {
+		return nil, m.Properties
+	}
+	return value, rest
+}
+
+// CheckIdempotencyKey says whether a key may be one: at most MaxIdempotencyKey bytes, and no byte 1 or 2.
+func CheckIdempotencyKey(key []byte) error {
+	if len(key) > MaxIdempotencyKey {
+		return fmt.Errorf("message: idempotency key of %d bytes is %w, allowed are %d", len(key), ErrTooLarge, MaxIdempotencyKey)
+	}
+	if separator(key) {
+		return fmt.Errorf("message: %w: the idempotency key has a byte 1 or 2", ErrProperties)
+	}
+	return nil
+}
+
 // reserved are the names a producer's properties may not have, with the reason.
 var reserved = [...]struct{ name, why string }{
 	{"DELAY", "the delay level is a field of the message"},

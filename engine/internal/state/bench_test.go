@@ -20,6 +20,7 @@ func (silent) Put(timerlog.Entry, int64) error                     { return nil 
 func (silent) Gone(uint8, timerlog.Key)                            {}
 func (silent) SetBits(uint64, statebits.State) error               { return nil }
 func (silent) CloseChunk(uint64)                                   {}
+func (silent) Keyed(uint32, []byte, state.Offset)                  {}
 func (silent) TopicGone(uint32)                                    {}
 func (silent) Trimmed(uint32, uint32, int64)                       {}
 

@@ -76,6 +76,11 @@ func (s *State) apply(r *commitlog.Record, mustUnderstand bool, ix Index) error 
 		if err := message.DecodeHead(r.Payload, &d.message); err != nil {
 			return err
 		}
+		if d.message.Flags&message.Keyed != 0 {
+			if err := message.Decode(r.Payload, &d.message); err != nil {
+				return err
+			}
+		}
 		return s.Message(r.Pos, int32(r.Size), &d.message, ix)
 	case record.KindDeliver:
 		return decodeThen(&d.deliver, r.Payload, func() error { return s.Deliver(r.Pos, &d.deliver, ix) })
@@ -116,6 +121,10 @@ func decodeThen(v interface{ Decode([]byte) error }, payload []byte, fold func()
 
 // Message folds a message record: visible at once, waiting, or the copy of one that waits.
 func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) error {
+	if m.Flags&(message.Keyed|message.Copy) == message.Keyed {
+		key, _ := m.IdempotencyKey()
+		ix.Keyed(m.Topic, key, pos)
+	}
 	if m.ID == 0 {
 		return s.visibleMessage(pos, size, m, ix)
 	}

@@ -83,6 +83,9 @@ func (ix *index) SetBits(id uint64, s statebits.State) error {
 
 func (ix *index) CloseChunk(chunk uint64) { ix.note("close %d", chunk) }
 
+func (ix *index) Keyed(topic uint32, key []byte, pos state.Offset) {
+	ix.note("topic %d key %s at %d", topic, key, pos)
+}
 func (ix *index) TopicGone(topic uint32) { ix.note("topic %d gone", topic) }
 
 func (ix *index) Trimmed(topic, queue uint32, low int64) {

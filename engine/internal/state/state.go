@@ -34,6 +34,8 @@ type Index interface {
 	Unit(topic, queue uint32, at int64, u consumequeue.Unit) error
 	// Put takes a waiting message in: delayMs names the schedule queue, 0 sends it to the loose memtable.
 	Put(e timerlog.Entry, delayMs int64) error
+	// Keyed notes a message that was put with an idempotency key. The key is valid until Keyed returns.
+	Keyed(topic uint32, key []byte, pos Offset)
 	// Gone drops a waiting message that was delivered, cancelled or moved, wherever it still takes room.
 	Gone(lane uint8, k timerlog.Key)
 	// SetBits says what became of an id.

@@ -1,0 +1,352 @@
+package idempotency_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
+	"github.com/tidewheel/tidewheel/engine/vfs"
+	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const logID = 0x1d
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkpoint does what an engine does: freeze, run, install, sweep.
+func checkpoint(t testing.TB, x *idempotency.Index, at, cut commitlog.Offset) idempotency.State {
+	t.Helper()
+	f := x.NewFreeze(at, cut)
+	must(t, f.Run())
+	x.Install(f)
+	must(t, x.Sweep(f.State()))
+	return f.State()
+}
+
+// find lists the positions of a hash.
+func find(t testing.TB, x *idempotency.Index, hash uint64) (found []commitlog.Offset) {
+	t.Helper()
+	must(t, x.Find(hash, func(p commitlog.Offset) bool { found = append(found, p); return true }))
+	return found
+}
+
+// TestIndexFindsAll adds entries, hashes of several among them, with checkpoints and reopening between, and wants all of
+// them found, the newest first, and nothing else; what has expired goes.
+func TestIndexFindsAll(t *testing.T) {
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		fsys := crashfs.New(crashfs.Options{})
+		x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+		want := map[uint64][]commitlog.Offset{}
+		var at idempotency.State
+		pos, low := commitlog.Offset(100), commitlog.Offset(0)
+		for range 1 + rng.IntN(12) {
+			for range rng.IntN([]int{3, 300, 4000}[rng.IntN(3)] + 1) {
+				hash := rng.Uint64()
+				if rng.IntN(4) == 0 {
+					hash = uint64(rng.IntN(20)) << 60
+				}
+				x.Add(idempotency.Entry{Hash: hash, Position: pos}, int64(pos))
+				want[hash] = append([]commitlog.Offset{pos}, want[hash]...)
+				pos += 100
+			}
+			if rng.IntN(3) == 0 {
+				low = max(low, pos-commitlog.Offset(rng.IntN(400000)))
+			}
+			if rng.IntN(4) > 0 {
+				at = checkpoint(t, x, pos, low)
+				if rng.IntN(2) == 0 {
+					decoded, err := idempotency.DecodeState(at.Append(nil))
+					must(t, err)
+					must(t, x.Close())
+					x = idempotency.Open(fsys, "keys", logID, decoded)
+					must(t, x.Verify(true))
+				}
+			}
+			for hash, list := range want {
+				got := find(t, x, hash)
+				expired := func(p commitlog.Offset) bool { return p < low }
+				if !slices.Equal(slices.DeleteFunc(slices.Clone(got), expired), slices.DeleteFunc(slices.Clone(list), expired)) {
+					t.Fatalf("seed %d: hash %x is at %v, want %v, low %d", seed, hash, got, list, low)
+				}
+				if x.Since(hash, at.Memory) != (list[0] >= at.Memory) || list[0] >= at.Memory && x.Since(hash, list[0]+1) {
+					t.Fatalf("seed %d: hash %x at %v, memory from %d: %v", seed, hash, list, at.Memory, x.Since(hash, at.Memory))
+				}
+			}
+			for range 100 {
+				if hash := rng.Uint64(); want[hash] == nil && find(t, x, hash) != nil {
+					t.Fatalf("seed %d: hash %x was never added", seed, hash)
+				}
+			}
+			if at.Memory > 0 && !x.Since(1, at.Memory-1) {
+				t.Fatalf("seed %d: what is not in memory is known not to be there", seed)
+			}
+		}
+		if len(at.Runs) > 0 && x.Any(0, at.Runs[0].From, 0) || x.Any(pos, pos+1, 0) {
+			t.Errorf("seed %d: there are entries where none is", seed)
+		}
+		must(t, x.Close())
+	}
+}
+
+// TestIndexMerges wants small runs to become one, and old ones to go with their files.
+func TestIndexMerges(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+	var at idempotency.State
+	for i := range 50 {
+		x.Add(idempotency.Entry{Hash: idempotency.Hash(1, fmt.Append(nil, i)), Position: commitlog.Offset(i * 10)}, int64(i))
+		at = checkpoint(t, x, commitlog.Offset(i*10+10), 0)
+	}
+	if len(at.Runs) != 1 || at.Runs[0].Count != 50 || at.Runs[0].LastMs != 49 {
+		t.Fatalf("runs %+v, want one of 50 entries", at.Runs)
+	}
+	if !x.Any(200, 210, 49) || x.Any(200, 210, 50) || x.Any(500, 600, 0) {
+		t.Error("Any is wrong")
+	}
+	x.Add(idempotency.Entry{Hash: 1, Position: 600}, 60)
+	if at = checkpoint(t, x, 610, 300); len(at.Runs) != 1 || at.Runs[0].Count != 21 || at.Runs[0].From != 300 || at.Low != 300 {
+		t.Fatalf("runs %+v, want one of 21 entries from 300 on", at)
+	}
+	infos, err := fsys.ReadDir("keys")
+	if err != nil || len(infos) != 1 {
+		t.Errorf("files %v, %v; want one", infos, err)
+	}
+	if at = checkpoint(t, x, 700, 650); len(at.Runs) != 0 {
+		t.Errorf("runs %+v, want none", at.Runs)
+	}
+	if infos, err := fsys.ReadDir("keys"); err != nil || len(infos) != 0 {
+		t.Errorf("files %v, %v; want none", infos, err)
+	}
+	must(t, x.Close())
+}
+
+// run makes a file of three blocks and returns its state and name.
+func run(t testing.TB, fsys vfs.FS, n int) (idempotency.State, string) {
+	t.Helper()
+	x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+	for i := range n {
+		x.Add(idempotency.Entry{Hash: idempotency.Hash(7, fmt.Append(nil, i)), Position: commitlog.Offset(1000 + i)}, 5)
+	}
+	at := checkpoint(t, x, 5000, 0)
+	must(t, x.Close())
+	return at, path.Join("keys", fmt.Sprintf("%020d-%020d", 0, 5000))
+}
+
+// TestRunDamage flips, cuts and lengthens; whole verification names the file, a search never panics.
+func TestRunDamage(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   int64 // byte to flip; -1: none
+		size int64 // new size; -1: as it is
+	}{
+		{"magic", 0, -1}, {"version", 11, -1}, {"log id", 16, -1}, {"from", 31, -1}, {"count", 47, -1}, {"header crc", 63, -1},
+		{"first hash", 64, -1}, {"position", 64 + 15, -1}, {"second block", 64 + 4096 + 5, -1}, {"block crc", 64 + 4095, -1},
+		{"padding", 64 + 3*4096 - 30, -1}, {"cut in the header", -1, 20}, {"cut in a block", -1, 64 + 4096 + 100},
+		{"empty", -1, 0}, {"longer", -1, 64 + 3*4096 + 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := crashfs.New(crashfs.Options{})
+			at, name := run(t, fsys, 600)
+			f, err := fsys.OpenFile(name, os.O_RDWR, 0)
+			must(t, err)
+			if c.at >= 0 {
+				var b [1]byte
+				if _, err := f.ReadAt(b[:], c.at); err != nil && err != io.EOF {
+					t.Fatal(err)
+				}
+				b[0] ^= 0x10
+				_, err = f.WriteAt(b[:], c.at)
+				must(t, err)
+			}
+			if c.size >= 0 {
+				must(t, f.Truncate(c.size))
+			}
+			must(t, f.Close())
+			x := idempotency.Open(fsys, "keys", logID, at)
+			err = x.Verify(true)
+			var damage *corrupt.Error
+			if !errors.As(err, &damage) || damage.File != name {
+				t.Errorf("got %v, want damage in %s", err, name)
+			}
+			for i := range 600 {
+				_ = x.Find(idempotency.Hash(7, fmt.Append(nil, i)), func(commitlog.Offset) bool { return true })
+			}
+			must(t, x.Close())
+		})
+	}
+	fsys := crashfs.New(crashfs.Options{})
+	at, name := run(t, fsys, 1)
+	must(t, fsys.Remove(name))
+	x := idempotency.Open(fsys, "keys", logID, at)
+	if err := x.Verify(false); !errors.Is(err, corrupt.ErrCorrupt) || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a missing file: %v", err)
+	}
+	must(t, x.Close())
+}
+
+// TestStateDamage refuses sections that no index has.
+func TestStateDamage(t *testing.T) {
+	good := idempotency.State{Low: 10, Memory: 900, Runs: []idempotency.Run{
+		{From: 0, To: 500, Count: 3, LastMs: 7}, {From: 500, To: 900, Count: 1, LastMs: 9},
+	}}
+	for _, c := range []struct {
+		name    string
+		corrupt func(b []byte) []byte
+	}{
+		{"empty", func(b []byte) []byte { return nil }},
+		{"cut", func(b []byte) []byte { return b[:len(b)-1] }},
+		{"longer", func(b []byte) []byte { return append(b, 0) }},
+		{"low above memory", func(b []byte) []byte { b[3] = 1; return b }},
+		{"negative memory", func(b []byte) []byte { b[8] = 0x80; return b }},
+		{"count", func(b []byte) []byte { b[19]++; return b }},
+		{"huge count", func(b []byte) []byte { b[16] = 0xff; return b }},
+		{"empty run", func(b []byte) []byte { b[20+23] = 0; return b }},
+		{"run ends before it begins", func(b []byte) []byte { clear(b[28:36]); return b }},
+		{"run above memory", func(b []byte) []byte { b[20+32+8+2] = 1; return b }},
+		{"runs overlap", func(b []byte) []byte { b[20+8+6] = 3; return b }},
+	} {
+		var damage *corrupt.Error
+		if s, err := idempotency.DecodeState(c.corrupt(good.Append(nil))); !errors.As(err, &damage) {
+			t.Errorf("%s: %+v, %v; want damage", c.name, s, err)
+		}
+	}
+	s, err := idempotency.DecodeState(good.Append(nil))
+	if err != nil || s.Low != good.Low || s.Memory != good.Memory || !slices.Equal(s.Runs, good.Runs) {
+		t.Errorf("decoded %+v, %v", s, err)
+	}
+}
+
+// TestGolden ties the file to its description.
+func TestGolden(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	at, name := run(t, fsys, 3)
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	must(t, err)
+	b := make([]byte, 64+4096)
+	_, err = f.ReadAt(b, 0)
+	must(t, err)
+	must(t, f.Close())
+	var text strings.Builder
+	line := func(part []byte, what string) { fmt.Fprintf(&text, "%-36x # %s\n", part, what) }
+	for _, p := range []struct {
+		width int
+		name  string
+	}{
+		{8, "magic"}, {4, "version"}, {4, "reserved"}, {8, "log id"}, {8, "from"}, {8, "to"}, {8, "count"}, {8, "logTime of the last"},
+		{4, "reserved"}, {4, "crc of the header"}, {8, "entry 0: hash"}, {8, "entry 0: position"}, {8, "entry 1: hash"},
+		{8, "entry 1: position"}, {8, "entry 2: hash"}, {8, "entry 2: position"},
+	} {
+		line(b[:p.width], p.name)
+		b = b[p.width:]
+	}
+	fmt.Fprintf(&text, "%-36s # zeros\n", fmt.Sprintf("%d times 00", len(b)-4))
+	if strings.Trim(string(b[:len(b)-4]), "\x00") != "" {
+		t.Error("there is something behind the last entry")
+	}
+	line(b[len(b)-4:], "crc of block 0")
+	text.WriteString("# the section of a checkpoint\n")
+	s := at.Append(nil)
+	for _, p := range []struct {
+		width int
+		name  string
+	}{{8, "low"}, {8, "memory"}, {4, "count"}, {8, "from"}, {8, "to"}, {8, "entries"}, {8, "logTime of the last"}} {
+		line(s[:p.width], p.name)
+		s = s[p.width:]
+	}
+	const file = "testdata/golden/run.hex"
+	if *update {
+		must(t, os.MkdirAll(path.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text.String()), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if text.String() != string(want) {
+		t.Errorf("the file is another; a new layout needs a new version. got:\n%s", text.String())
+	}
+}
+
+// FuzzRun reads a file of any bytes: no panic, and what is found stands in the run.
+func FuzzRun(f *testing.F) {
+	fsys := crashfs.New(crashfs.Options{})
+	at, name := run(f, fsys, 300)
+	file, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	must(f, err)
+	b := make([]byte, 64+2*4096)
+	_, err = file.ReadAt(b, 0)
+	must(f, err)
+	must(f, file.Close())
+	f.Add(b, uint64(1))
+	f.Add(b[:64], uint64(1)<<60)
+	f.Fuzz(func(t *testing.T, b []byte, hash uint64) {
+		fsys := crashfs.New(crashfs.Options{})
+		must(t, fsys.MkdirAll("keys", 0o700))
+		file, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		must(t, err)
+		_, err = file.WriteAt(b, 0)
+		must(t, err)
+		must(t, file.Close())
+		x := idempotency.Open(fsys, "keys", logID, at)
+		_ = x.Verify(true)
+		err = x.Find(hash, func(p commitlog.Offset) bool {
+			if p < at.Runs[0].From || p >= at.Runs[0].To {
+				t.Errorf("found position %d", p)
+			}
+			return true
+		})
+		if err != nil && !errors.Is(err, corrupt.ErrCorrupt) && !errors.Is(err, idempotency.ErrNewerFormat) {
+			t.Error(err)
+		}
+		must(t, x.Close())
+	})
+}
+
+// FuzzDecodeState decodes any bytes; what is taken has one encoding.
+func FuzzDecodeState(f *testing.F) {
+	f.Add(idempotency.State{Low: 10, Memory: 900, Runs: []idempotency.Run{{From: 0, To: 500, Count: 3, LastMs: 7}}}.Append(nil))
+	f.Add(idempotency.State{}.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := idempotency.DecodeState(b); err == nil && string(s.Append(nil)) != string(b) {
+			t.Errorf("%x was taken as %+v", b, s)
+		}
+	})
+}
+
+// BenchmarkFind looks for keys that are there, and for ones that are not, in ten runs of a hundred thousand.
+func BenchmarkFind(b *testing.B) {
+	fsys := crashfs.New(crashfs.Options{})
+	x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+	rng := rand.New(rand.NewPCG(1, 1))
+	var hashes []uint64
+	for i := range 1_000_000 {
+		h := rng.Uint64()
+		hashes = append(hashes, h)
+		x.Add(idempotency.Entry{Hash: h, Position: commitlog.Offset(i)}, int64(i))
+		if i%100_000 == 99_999 {
+			checkpoint(b, x, commitlog.Offset(i+1), 0)
+		}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		hash := hashes[rng.IntN(len(hashes))] + uint64(i&1)
+		must(b, x.Find(hash, func(commitlog.Offset) bool { return false }))
+	}
+	must(b, x.Close())
+}
