@@ -103,7 +103,7 @@ exactly once in their topic, also after a crash.
 	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: "+strings.Join(formats, ", "))
 	cmd.AddCommand(
 		a.demo(), a.dev(), a.serve(), a.put(), a.consume(),
-		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(),
+		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(), a.bulk(),
 		a.data(), a.config(), a.bench(), a.version(),
 	)
 	return cmd

@@ -74,11 +74,16 @@ func (f *timeFlags) time() (httpapi.Time, error) {
 
 // instant reads a TIME, ms since 1970.
 func (f *timeFlags) instant(flag, text string) (int64, error) {
+	return f.instantAt(flag, text, time.Now().UnixMilli())
+}
+
+// instantAt reads a TIME when it is nowMs.
+func (f *timeFlags) instantAt(flag, text string, nowMs int64) (int64, error) {
 	zone, err := f.zone()
 	if err != nil {
 		return 0, err
 	}
-	ms, err := instant.ParseIn(text, time.Now(), zone)
+	ms, err := instant.ParseIn(text, time.UnixMilli(nowMs), zone)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
 	}
