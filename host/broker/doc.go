@@ -7,7 +7,16 @@
 //	moved, err := b.Move(ctx, r.Handle, dueMs)
 //	outcome, err := b.Cancel(ctx, moved.Handle)
 //	for w, err := range b.Timers(ctx, engine.Filter{Topic: "orders"}) { … }
+//	err = b.Consume(ctx, "orders", "billing", handler, broker.ConsumeOptions{})
 //	err = b.Pull(ctx, broker.PullRequest{Topic: "orders", Group: "billing", Wait: 20 * time.Second}, &pulled)
+//
+// # Consumer groups
+//
+// A group's pull leases messages under receipts. Leases, and what was acked above a message that was not, are in memory;
+// committed offsets, retries and dead letters are in the log, and each of Ack, Retry and Reject returns when its part of
+// that is durable. A retry is a copy in the topic %RETRY%group that waits as any message with a level does; a dead letter is
+// a copy in %DLQ%group. Acks gather while a commit of their group is on its way, as puts do during an fsync. No lease has a
+// timer or a goroutine: the writer wakes when the first one ends.
 //
 // # Goroutines
 //

@@ -41,12 +41,9 @@ func Example() {
 	if err := b.Pull(ctx, req, &pulled); err != nil {
 		fmt.Println(err)
 	}
-	for _, q := range pulled.Queues {
-		for _, m := range q.Messages {
-			fmt.Printf("%s\n", m.Body)
-		}
-		done := []broker.QueueOffset{{Queue: q.Queue, Offset: q.Next}}
-		if err := b.CommitOffset(ctx, "kitchen", "reminders", done, false); err != nil {
+	for d := range pulled.Deliveries() {
+		fmt.Printf("%s\n", d.Body)
+		if _, err := b.Ack(ctx, d.Receipt); err != nil {
 			fmt.Println(err)
 		}
 	}

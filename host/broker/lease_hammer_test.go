@@ -25,6 +25,7 @@ func TestLeaseHammer(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
 	var held, acked sync.Map
 	var left atomic.Int64
 	left.Store(messages)
