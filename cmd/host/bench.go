@@ -138,7 +138,7 @@ func (f *benchFlags) config() (bench.Config, error) {
 	default:
 		return c, fmt.Errorf("%w: --profile is %q, allowed is edge", errUsage, f.profile)
 	}
-	c.Token = os.Getenv("TIDEWHEEL_TOKEN")
+	c.Token = strings.TrimSpace(os.Getenv("TIDEWHEEL_TOKEN"))
 	c.Dir = f.data
 	if err := c.Validate(); err != nil {
 		return c, fmt.Errorf("%w: %w", errUsage, err)
@@ -166,6 +166,9 @@ func number(flag, text string) (int, error) {
 }
 
 func (a *app) runBench(ctx context.Context, f *benchFlags) error {
+	if a.format == formatCSV || a.format == formatName {
+		return fmt.Errorf("%w: bench prints -o table, json and ndjson", errUsage)
+	}
 	cfg, err := f.config()
 	if err != nil {
 		return err

@@ -15,8 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidewheel/tidewheel/engine"
-	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/config"
 )
 
 // line is what a child says: an event, or the end of a step.
@@ -83,27 +82,18 @@ func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	}
 }
 
-// memoryLimit is what the Go runtime is told to keep to, as a server does it; bytes.
-func memoryLimit(edge bool) int64 {
-	if edge {
-		return 48 << 20
-	}
-	return 220 << 20
-}
-
+// openStore opens a store as a server without a configuration file does.
 func openStore(spec *openSpec, errs io.Writer) (*local, error) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit(spec.Edge))
-	}
-	var opts broker.Options
-	if spec.Durability == Interval {
-		opts.Durability = broker.Interval
-	}
+	cfg := config.Default()
+	cfg.Durability = spec.Durability
 	if spec.Edge {
-		opts.Engine.Profile = engine.ProfileEdge
+		cfg.Profile = "edge"
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(cfg.Memory())
 	}
 	log := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return openLocal(spec.Dir, opts, log)
+	return openLocal(spec.Dir, cfg.Broker(), log)
 }
 
 // speaker writes lines. It is safe for concurrent use.

@@ -24,7 +24,7 @@ type Config struct {
 
 	// URL is a server's; empty: a store of the bench's own, in a child process.
 	URL string
-	// Token is sent to the server if it is not empty.
+	// Token is sent to the server if it is not empty; not in the open to another machine.
 	Token string
 	// Exe is the program whose ChildArgs call Child; not needed with a URL.
 	Exe       string

@@ -19,7 +19,7 @@ type remote struct {
 }
 
 func newRemote(base, token string) (*remote, error) {
-	c, err := client.New(base)
+	c, err := client.NewWith(base, client.Options{Token: token})
 	if err != nil {
 		return nil, err
 	}
