@@ -127,11 +127,32 @@ var table = []mutant{
 
 	// Caches of the fold, and the checkpoint over them.
 	{
+		name: "hole-is-read", breaks: "a reader never sees the hole of cells that were trimmed before they were flushed",
+		file: "engine/internal/segment/array.go",
+		old:  "case i < a.first.Load():\n\t\t// While",
+		new:  "case err != nil && i < a.first.Load():\n\t\t// While",
+		pkg:  "./engine/internal/segment", test: "^TestReadMeetsAHole$",
+	},
+	{
 		name: "queue-file-not-synced", breaks: "derived files are durable up to the recorded lengths before the checkpoint",
 		file: "engine/internal/segment/flush.go",
 		old:  "err = vfs.SyncData(f)",
 		new:  "err = nil",
 		pkg:  "./engine/internal/segment", test: "^TestFlushOrder$",
+	},
+	{
+		name: "leaf-left-unsorted", breaks: "what is due first is the first of a memtable",
+		file: "engine/timer/memtable.go",
+		old:  "if m.n > 0 && !m.leaves[0].sorted {",
+		new:  "if m.n > 0 && !m.leaves[0].sorted && m.n < leafRefs {",
+		pkg:  timerDir, test: "^TestMemtableAgainstMap$",
+	},
+	{
+		name: "leaf-cut-between-equals", breaks: "entries that are due together are told apart by their ids",
+		file: "engine/timer/memtable.go",
+		old:  "m.starts[at].Due < k.Due || m.starts[at].ID <= k.ID",
+		new:  "m.starts[at].Due <= k.Due",
+		pkg:  timerDir, test: "^TestMemtableAgainstMap$",
 	},
 	{
 		name: "spill-not-synced", breaks: "spills are durable before the checkpoint that names them",
@@ -333,6 +354,13 @@ var table = []mutant{
 		old:  "if head.End == 0 || e.st.Rolled < head.End || !e.outlived",
 		new:  "if head.End == 0 || !e.outlived",
 		pkg:  engineDir, test: model,
+	},
+	{
+		name: "start-ages", breaks: "a start takes nothing from the retention",
+		file: "engine/recover.go",
+		old:  "e.logMin = e.log0 + 1",
+		new:  "e.log0++",
+		pkg:  engineDir, test: "^TestStartsTakeNoRetention$",
 	},
 	{
 		name: "retention-from-seal", breaks: "retention counts from when a message became visible",
