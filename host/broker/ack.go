@@ -333,7 +333,7 @@ func (b *Broker) nudge(g *group) {
 	if g.seek != nil || g.gone {
 		return
 	}
-	r := &request{done: make(chan struct{})}
+	r := &request{done: make(chan struct{}), written: true} // nobody waits for an fsync
 	for _, m := range g.ahead() {
 		r.cmds = append(r.cmds, m.command(g))
 		r.size += requestOverhead

@@ -158,7 +158,7 @@ func (b *Broker) learnDead(ctx context.Context, g *group) error {
 	if d.low > max(committed, info.Queues[deadQueue].Min) { // what was removed one by one needs no list any more
 		b.queue.offer(&request{
 			cmds: []engine.Command{&engine.CommitOffset{Group: g.name, Topic: topic, Queue: deadQueue, Offset: d.low}},
-			size: requestOverhead, done: make(chan struct{}),
+			size: requestOverhead, done: make(chan struct{}), written: true,
 		})
 	}
 	return nil
