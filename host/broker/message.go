@@ -33,6 +33,11 @@ type Message struct {
 	Properties map[string]string // at most 32 KiB together
 	Body       []byte            // at most 4 MiB
 
+	// IdempotencyKey, if any, makes a repeated put harmless: for engine.Options.IdempotencyWindow a second put with the key
+	// into the topic stores nothing and is answered what the first one was, with Replayed; other content is
+	// ErrIdempotencyMismatch. At most 255 bytes.
+	IdempotencyKey string
+
 	BornMs int64 // the producer's clock, ms since 1970; 0: the time of storing
 }
 
@@ -54,38 +59,40 @@ type Receipt struct {
 	Level    int           // the level that was applied
 	Clamped  bool          // the level asked for was above the last
 	Past     bool          // a time was asked for that had passed: visible now
+	Replayed bool          // it was stored before, by a put with the same idempotency key
 }
 
-// put makes the engine's command.
-func (m *Message) put() (engine.Put, error) {
-	p := engine.Put{
+// put fills in the engine's command.
+func (m *Message) put(p *engine.Put) error {
+	*p = engine.Put{
 		Topic: m.Topic, Queue: engine.AnyQueue,
 		Level: m.At.level, DueMs: m.At.dueMs, DelayMs: m.At.delayMs,
 		Key: []byte(m.Key), Tag: []byte(m.Tag), Body: m.Body, BornMs: m.BornMs,
+		IdempotencyKey: []byte(m.IdempotencyKey),
 	}
 	if m.Pin {
 		if m.Queue < 0 {
-			return p, fmt.Errorf("%w: %w: %d", ErrRequest, engine.ErrQueue, m.Queue)
+			return fmt.Errorf("%w: %w: %d", ErrRequest, engine.ErrQueue, m.Queue)
 		}
 		p.Queue = m.Queue
 	}
 	if strings.HasPrefix(m.Topic, retryPrefix) || strings.HasPrefix(m.Topic, deadPrefix) {
-		return p, fmt.Errorf("broker: %w: %q belongs to a consumer group", engine.ErrTopicName, m.Topic)
+		return fmt.Errorf("broker: %w: %q belongs to a consumer group", engine.ErrTopicName, m.Topic)
 	}
 	var properties message.Properties
 	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
 		if ownProperty(name) {
-			return p, fmt.Errorf("broker: %w: name %q is reserved: it says where a retried message comes from", engine.ErrProperties, name)
+			return fmt.Errorf("broker: %w: name %q is reserved: it says where a retried message comes from", engine.ErrProperties, name)
 		}
 		properties = message.AppendProperty(properties, name, m.Properties[name])
 	}
 	p.Properties = properties
-	return p, nil
+	return nil
 }
 
 // size is what a message counts in the queue of requests.
 func (m *Message) size() int {
-	n := requestOverhead + len(m.Topic) + len(m.Key) + len(m.Tag) + len(m.Body)
+	n := requestOverhead + len(m.Topic) + len(m.IdempotencyKey) + len(m.Key) + len(m.Tag) + len(m.Body)
 	for name, value := range m.Properties {
 		n += len(name) + len(value)
 	}

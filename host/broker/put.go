@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -9,8 +10,9 @@ import (
 )
 
 // Put stores a message and returns when it is durable; with Options.Durability Interval, when it is written. When the
-// context ends first, the error says whether the message was taken back (nothing happened) or is of kind ErrUnknown (it may be stored). A refusal is the engine's error:
-// engine.ErrTopicName, engine.ErrQueue, engine.ErrLevel, engine.ErrTooLarge and so on.
+// context ends first, the error says whether the message was taken back (nothing happened) or is of kind ErrUnknown (it
+// may be stored). A refusal is the engine's error: engine.ErrTopicName, engine.ErrQueue, engine.ErrLevel,
+// engine.ErrTooLarge and so on; or ErrIdempotencyMismatch.
 func (b *Broker) Put(ctx context.Context, m Message) (Receipt, error) {
 	receipts, err := b.PutBatch(ctx, []Message{m})
 	if err != nil {
@@ -22,34 +24,64 @@ func (b *Broker) Put(ctx context.Context, m Message) (Receipt, error) {
 // PutBatch stores messages, in order, and returns when all are durable, or written, as Put does. A message can be refused
 // on its own: its receipt has Err. An error of the call is as in Put; of kind ErrUnknown, any of the messages may be stored.
 func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, error) {
-	receipts := make([]Receipt, len(messages))
-	puts := make([]engine.Put, len(messages))
-	r := &request{cmds: make([]engine.Command, 0, len(messages)), written: b.opts.Durability == Interval}
+	p := batchPut{b: b, messages: messages, puts: make([]engine.Put, len(messages)), receipts: make([]Receipt, len(messages))}
+	todo := make([]int, 0, len(messages))
 	for i := range messages {
-		puts[i], receipts[i].Err = messages[i].put()
-		if receipts[i].Err == nil && messages[i].At != (When{}) {
-			receipts[i].Err = b.mayDelay(messages[i].Topic)
+		err := messages[i].put(&p.puts[i])
+		if err == nil && messages[i].At != (When{}) {
+			err = b.mayDelay(messages[i].Topic)
 		}
-		if receipts[i].Err == nil {
-			r.cmds = append(r.cmds, &puts[i])
-			r.size += messages[i].size()
+		if p.receipts[i].Err = err; err == nil {
+			todo = append(todo, i)
 		}
 	}
-	if len(r.cmds) == 0 {
-		return receipts, nil
+	for try := 0; len(todo) > 0; try++ {
+		var err error
+		if todo, err = p.look(ctx, todo); err == nil {
+			todo, err = p.store(ctx, todo, try < keyTries)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if err := b.queue.do(ctx, r); err != nil {
+	return p.receipts, nil
+}
+
+// batchPut is a PutBatch on its way.
+type batchPut struct {
+	b        *Broker
+	messages []Message
+	puts     []engine.Put
+	receipts []Receipt
+}
+
+// store stores messages, and returns those whose idempotency key has to be looked for again, if it may.
+func (p *batchPut) store(ctx context.Context, todo []int, mayLook bool) (again []int, err error) {
+	if len(todo) == 0 {
+		return nil, nil
+	}
+	r := &request{cmds: make([]engine.Command, len(todo)), written: p.b.opts.Durability == Interval}
+	for n, i := range todo {
+		r.cmds[n] = &p.puts[i]
+		r.size += p.messages[i].size()
+	}
+	if err := p.b.queue.do(ctx, r); err != nil {
 		return nil, err
 	}
-	n := 0
-	for i := range receipts {
-		if receipts[i].Err == nil {
-			receipts[i] = b.receipt(r.answers[n])
-			receipts[i].Past = receipts[i].Outcome == engine.Stored && messages[i].At != When{}
-			n++
+	for n, i := range todo {
+		if a := &r.answers[n]; mayLook && errors.Is(a.Err, engine.ErrKey) {
+			again = append(again, i)
+		} else {
+			p.answered(i, *a)
 		}
 	}
-	return receipts, nil
+	return again, nil
+}
+
+// answered makes a receipt of an answer.
+func (p *batchPut) answered(i int, a engine.Answer) {
+	p.receipts[i] = p.b.receipt(a)
+	p.receipts[i].Past = a.Outcome == engine.Stored && p.messages[i].At != When{}
 }
 
 func (b *Broker) receipt(a engine.Answer) Receipt {

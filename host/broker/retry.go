@@ -301,7 +301,8 @@ func (m *leasedMessage) history(b *Broker, reason string) message.Properties {
 	left, _ := strconv.Atoi(string(cut))
 	room := message.MaxProperties - len(own) - len(message.AppendProperty(nil, PropCut, "99999"))
 	all, full := message.Properties(nil), false
-	for name, value := range m.Properties.All() {
+	_, properties := m.IdempotencyKey() // the copy was put by nobody
+	for name, value := range properties.All() {
 		if ownProperty(string(name)) {
 			continue
 		}

@@ -1,0 +1,168 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
+	"github.com/tidewheel/tidewheel/host/broker"
+)
+
+// TestIdempotencyInABubble repeats puts for a day, with a power cut between.
+func TestIdempotencyInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := crashfs.New(crashfs.Options{})
+		b := open(t, disk, broker.Options{})
+		ctx := t.Context()
+		order := broker.Message{
+			Topic: "orders", IdempotencyKey: "order-42", Key: "k", Tag: "unpaid", Body: []byte("42"),
+			Properties: map[string]string{"b": "2", "a": "1"}, At: broker.In(30 * time.Minute),
+		}
+		first := mustPut(t, b, order)
+		if first.Replayed {
+			t.Errorf("the first put: %+v", first)
+		}
+		want := first
+		want.Replayed = true
+		again := func() {
+			t.Helper()
+			if got := mustPut(t, b, order); got != want {
+				t.Errorf("repeated: %+v, want %+v", got, want)
+			}
+		}
+		again()
+		time.Sleep(time.Minute) // the delay is counted from the first put
+		again()
+		for name, other := range map[string]func(m *broker.Message){
+			"body":       func(m *broker.Message) { m.Body = []byte("43") },
+			"key":        func(m *broker.Message) { m.Key = "l" },
+			"tag":        func(m *broker.Message) { m.Tag = "" },
+			"properties": func(m *broker.Message) { m.Properties = map[string]string{"a": "1"} },
+		} {
+			m := order
+			other(&m)
+			if r, err := b.Put(ctx, m); !errors.Is(err, broker.ErrIdempotencyMismatch) {
+				t.Errorf("another %s: %+v, %v", name, r, err)
+			}
+		}
+		elsewhere := order
+		elsewhere.Topic = "others"
+		if r := mustPut(t, b, elsewhere); r.Replayed || r.ID == first.ID {
+			t.Errorf("in another topic: %+v", r)
+		}
+		b = open(t, disk.Crash(rand.New(rand.NewPCG(1, 0)), crashfs.Policy{}), broker.Options{})
+		again()
+		if outcome, err := b.Cancel(ctx, mustPut(t, b, order).Handle); err != nil || outcome != engine.Cancelled {
+			t.Errorf("cancel by the repeated put's handle: %v, %v", outcome, err)
+		}
+		now := broker.Message{Topic: "orders", IdempotencyKey: "now", Body: []byte("now")}
+		batch, err := b.PutBatch(ctx, []broker.Message{now, {Topic: "orders", Body: []byte("x")}, now, order})
+		if err != nil || batch[0].Replayed || batch[1].Replayed || !batch[2].Replayed || !batch[3].Replayed ||
+			batch[2].ID != batch[0].ID || batch[2].Offset != batch[0].Offset || batch[3].ID != first.ID {
+			t.Errorf("batch: %+v, %v", batch, err)
+		}
+		time.Sleep(24*time.Hour + time.Minute)
+		if r := mustPut(t, b, order); r.Replayed || r.ID == first.ID {
+			t.Errorf("after the window: %+v", r)
+		}
+	})
+}
+
+// TestIdempotencyInFlight holds the fsync back: a second put waits, too, and gets the answer of the first.
+func TestIdempotencyInFlight(t *testing.T) {
+	for _, durability := range []broker.Durability{broker.Always, broker.Interval} {
+		synctest.Test(t, func(t *testing.T) {
+			fsys := newSyncFS()
+			b := open(t, fsys, broker.Options{Durability: durability})
+			mustPut(t, b, broker.Message{Topic: "orders", Body: []byte("before")})
+			time.Sleep(2 * time.Second)
+			hold := make(chan struct{})
+			fsys.onSync(func() error { <-hold; return nil })
+			receipts := make(chan broker.Receipt, 8)
+			for range 8 {
+				go func() {
+					r, err := b.Put(t.Context(), broker.Message{Topic: "orders", IdempotencyKey: "k", Body: []byte("x")})
+					if err != nil {
+						t.Error(err)
+					}
+					receipts <- r
+				}()
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			early := 0 // with Interval the first put is answered; one that is told of it waits until it is durable
+			if durability == broker.Interval {
+				early = 1
+			}
+			if len(receipts) != early {
+				t.Errorf("%v: %d puts are answered before the fsync, want %d", durability, len(receipts), early)
+			}
+			close(hold)
+			replayed, ids := 0, map[string]bool{}
+			for range 8 {
+				r := <-receipts
+				ids[r.ID] = true
+				if r.Replayed {
+					replayed++
+				}
+			}
+			if replayed != 7 || len(ids) != 1 {
+				t.Errorf("%v: %d of 8 are replayed, ids %v", durability, replayed, ids)
+			}
+		})
+	}
+}
+
+// TestIdempotencyHammer has many producers put the same keys, and repeat what is in doubt after a kill: each message is
+// there once.
+func TestIdempotencyHammer(t *testing.T) {
+	disk := crashfs.New(crashfs.Options{})
+	b := open(t, disk, broker.Options{Engine: engine.Options{Queues: 1, CheckpointEvery: 64 << 10, SegmentSize: 128 << 10}})
+	const producers, keys = 8, 60
+	round := func(b *broker.Broker, ctx context.Context) {
+		var all sync.WaitGroup
+		for p := range producers {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(p), 1))
+				for _, k := range rng.Perm(keys) {
+					body := fmt.Append(make([]byte, 0, 2000), k)
+					m := broker.Message{Topic: "orders", IdempotencyKey: fmt.Sprint(k), Body: body[:cap(body)]}
+					if _, err := b.Put(ctx, m); err != nil && ctx.Err() == nil {
+						t.Errorf("put %d: %v", k, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	round(b, ctx)
+	disk = disk.Kill()
+	_ = b.Close()
+	b = open(t, disk, broker.Options{Engine: engine.Options{Queues: 1, CheckpointEvery: 64 << 10, SegmentSize: 128 << 10}})
+	round(b, t.Context())
+	got := bodies(t, b, broker.PullRequest{Topic: "orders", MaxCount: broker.MaxPull})
+	if len(got) != keys {
+		t.Errorf("%d messages are there, want %d", len(got), keys)
+	}
+}
+
+// TestIdempotencyOff refuses keys where the window is off, and those that are too long.
+func TestIdempotencyOff(t *testing.T) {
+	b := open(t, crashfs.New(crashfs.Options{}), broker.Options{Engine: engine.Options{IdempotencyWindow: -1}})
+	if _, err := b.Put(t.Context(), broker.Message{Topic: "orders", IdempotencyKey: "k"}); !errors.Is(err, engine.ErrBadCommand) {
+		t.Errorf("a key where keys are off: %v", err)
+	}
+	b = open(t, crashfs.New(crashfs.Options{}), broker.Options{})
+	if _, err := b.Put(t.Context(), broker.Message{Topic: "orders", IdempotencyKey: string(make([]byte, 256))}); !errors.Is(err, engine.ErrTooLarge) {
+		t.Errorf("a key of 256 bytes: %v", err)
+	}
+}
