@@ -46,7 +46,7 @@ that fell due in these two days is delivered. Nothing but dev has that path.`,
 				s.fate = "DELETED when the server ends"
 			}
 			s.load = func() (*config.Config, error) {
-				return loadServeConfig(cmd, f.file, commonKeys[:], config.Flag{Name: "--keep", Key: dataKey.key, Value: dir})
+				return loadServeConfig(cmd, f.file, commonKeys[:], config.Flag{Name: "dev", Key: dataKey.key, Value: dir})
 			}
 			var err error
 			if s.cfg, err = s.load(); err != nil {

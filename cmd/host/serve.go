@@ -182,7 +182,7 @@ func (s *session) reload(ctx context.Context, srv *server.Server, log *slog.Logg
 		log.Error("a part of the configuration could not be taken over", "error", err)
 	}
 	log.Info("the configuration was read again", "applied", strings.Join(r.Applied, " "),
-		"needs_restart", strings.Join(r.Restart, " "))
+		"needs_restart", strings.Join(r.Restart, " "), "files_read", strings.Join(r.Read, " "))
 }
 
 // announce says what is served where: as a line for a program, in the log when that is for programs, or as a banner.
@@ -219,6 +219,9 @@ func (s *session) announce(srv *server.Server, log *slog.Logger) error {
 	}, s.note...) {
 		fmt.Fprintf(w, "  %-10s  %s\n", row[0], row[1])
 	}
+	if s.cfg.Auth.TokensFile != "" || s.cfg.Listen.TLSCert != "" {
+		return nil
+	}
 	_, err = fmt.Fprintf(w, "  %-10s  tidewheel put orders '{\"id\":42}' --in 10s --url %s\n", "try", srv.URL())
 	return err
 }
@@ -235,7 +238,7 @@ func durability(cfg *config.Config) string {
 func access(srv *server.Server, cfg *config.Config) string {
 	who := "everybody on this machine"
 	if cfg.Auth.TokensFile != "" {
-		who = fmt.Sprintf("%d tokens in %s", srv.Tokens(), cfg.Auth.TokensFile)
+		who = fmt.Sprintf("who has a token of %s (%d)", cfg.Auth.TokensFile, srv.Tokens())
 	}
 	if cfg.Listen.TLSCert != "" {
 		who += ", over TLS"

@@ -63,7 +63,7 @@ func explain(dir string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		help = fmt.Sprintf("the user with id %d may not use it%s", os.Geteuid(), owned(dir))
 	case vfs.IsNoSpace(err):
-		help = "its disk is full: make room"
+		help = "there is no room on its disk: make some, or set a smaller [log] segment_size"
 	default:
 		return dirError{fmt.Sprintf("%s: %v", dir, err), err}
 	}

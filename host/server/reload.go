@@ -13,6 +13,7 @@ import (
 type Reloaded struct {
 	Applied []string // are in force now
 	Restart []string // have changed, and take effect when the server starts again
+	Read    []string // name files that were read again, and count
 }
 
 // Reload takes over what can change in a running server. Files that are named in the configuration are read again, whether
@@ -26,11 +27,12 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	var r Reloaded
 	r.Applied, r.Restart = s.cfg.Changed(next)
 	errs := []error{s.defineTopics(ctx, next)}
-	if s.api.Tokens != nil {
-		errs = append(errs, s.api.Tokens.Reload())
-	}
-	if s.api.Certificate != nil {
-		errs = append(errs, s.api.Certificate.Reload())
+	for _, f := range s.namedFiles() {
+		err := f.reload()
+		errs = append(errs, err)
+		if err == nil {
+			r.Read = append(r.Read, f.key)
+		}
 	}
 	if s.opts.Level != nil {
 		s.opts.Level.Set(next.Logging.Slog())
@@ -59,4 +61,21 @@ func (s *Server) defineTopics(ctx context.Context, next *config.Config) error {
 	}
 	s.missed = missed
 	return errors.Join(errs...)
+}
+
+// namedFile is what the server has read from files that the configuration names.
+type namedFile struct {
+	key    string
+	reload func() error
+}
+
+func (s *Server) namedFiles() []namedFile {
+	var files []namedFile
+	if s.api.Tokens != nil {
+		files = append(files, namedFile{"auth.tokens_file", s.api.Tokens.Reload})
+	}
+	if s.api.Certificate != nil {
+		files = append(files, namedFile{"listen.tls_cert", s.api.Certificate.Reload})
+	}
+	return files
 }

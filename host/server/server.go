@@ -113,12 +113,17 @@ func (s *Server) readFiles() (err error) {
 	return nil
 }
 
-// URL is where the server listens.
+// URL is where the server is reached from this machine.
 func (s *Server) URL() string {
+	scheme := "http://"
 	if s.api.Certificate != nil {
-		return "https://" + s.listener.Addr().String()
+		scheme = "https://"
 	}
-	return "http://" + s.listener.Addr().String()
+	addr := s.listener.Addr().String()
+	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		addr = net.JoinHostPort("localhost", port)
+	}
+	return scheme + addr
 }
 
 // Tokens is how many tokens there are; 0: everybody on this machine may do everything.

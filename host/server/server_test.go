@@ -3,10 +3,19 @@ package server_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -269,6 +278,99 @@ func TestReload(t *testing.T) {
 	if _, err := r.Broker().Topic(t.Context(), "c"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestReloadFiles: tokens and certificates are read again; after a mistake those of before count.
+func TestReloadFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	token := func(text string) string { return fmt.Sprintf("%x produce me\n", sha256.Sum256([]byte(text))) }
+	certPEM, keyPEM := certificate(t)
+	doc := fmt.Sprintf("[auth]\ntokens_file = %q\n[listen]\ntls_cert = %q\ntls_key = %q",
+		write("tokens", token("one")), write("cert", certPEM), write("key", keyPEM))
+	cfg := parse(t, filepath.Join(dir, "data"), doc)
+	r := start(t, server.Options{Config: cfg})
+	if !strings.HasPrefix(r.URL(), "https://") || r.Tokens() != 1 {
+		t.Errorf("%s, %d tokens", r.URL(), r.Tokens())
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(certPEM))
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+	ask := func(token string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", r.URL()+"/v1/status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	reload := func(want ...string) error {
+		t.Helper()
+		got, err := r.Reload(t.Context(), cfg)
+		if !slices.Equal(got.Read, want) {
+			t.Errorf("read %q, want %q", got.Read, want)
+		}
+		return err
+	}
+	if one, two := ask("one"), ask("two"); one != 200 || two != 401 {
+		t.Errorf("at the start: %d, %d", one, two)
+	}
+	write("tokens", token("two"))
+	if err := reload("auth.tokens_file", "listen.tls_cert"); err != nil {
+		t.Error(err)
+	}
+	if one, two := ask("one"), ask("two"); one != 401 || two != 200 {
+		t.Errorf("another token: %d, %d", one, two)
+	}
+	write("tokens", "garbage")
+	write("key", "garbage")
+	if err := reload(); !errors.Is(err, httpapi.ErrTokens) || !errors.Is(err, httpapi.ErrCertificate) {
+		t.Errorf("garbage: %v", err)
+	}
+	if two := ask("two"); two != 200 {
+		t.Errorf("after garbage: %d", two)
+	}
+	if _, err := server.Listen(server.Options{Config: cfg}); !errors.Is(err, httpapi.ErrTokens) {
+		t.Errorf("a start with garbage: %v", err)
+	}
+}
+
+// certificate makes one of 127.0.0.1, and its key, in PEM.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(kind string, b []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret)
 }
 
 // TestNotify: a service manager hears that the server is ready, reloading and stopping.
