@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -81,34 +82,58 @@ func (a *app) benchOf(name, short, long, example string) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runBench(cmd.Context(), &f) },
 	}
+	f.define(cmd)
+	return cmd
+}
+
+// define makes the flags that a bench has.
+func (f *benchFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.pending, "pending", "", "messages that wait beside the load, as 10M")
-	flags.IntVar(&f.cfg.Body, "body", 0, "bytes of a message's body (default 200)")
+	name := f.cfg.Bench
+	own, remote := f.cfg.WithDefaults(), bench.Config{Bench: name, URL: "x"}.WithDefaults()
+	hasURL := name == bench.Put || name == bench.Fire || name == bench.Mixed
+	usage := func(text string, own, remote int) string {
+		if hasURL && own != remote {
+			return fmt.Sprintf("%s (default %d, with --url %d)", text, own, remote)
+		}
+		return fmt.Sprintf("%s (default %d)", text, own)
+	}
+	flags.StringVar(&f.pending, "pending", "", usage("messages that wait beside the load, as 10M", own.Pending, remote.Pending))
 	flags.StringVar(&f.data, "data", "", "keep the files here, and go on with those that are there")
+	flags.IntVar(&f.cfg.Body, "body", 0, usage("bytes of a message's body", own.Body, remote.Body))
 	switch name {
 	case bench.Restart:
-		flags.StringVar(&f.count, "count", "", "kills (default 3)")
+		flags.StringVar(&f.count, "count", "", usage("kills", own.Count, remote.Count))
 	case bench.Put, bench.Fire:
-		flags.StringVar(&f.count, "count", "", "messages, as 100k")
-	}
-	if name == bench.Put || name == bench.Mixed {
-		flags.IntVar(&f.cfg.Rate, "rate", 0, "messages a second (put: as fast as it goes; mixed: 2000)")
+		flags.StringVar(&f.count, "count", "", usage("messages, as 100k", own.Count, remote.Count))
 	}
 	if name != bench.Idle {
-		flags.IntVar(&f.cfg.Batch, "batch", 0, "messages that are sent together")
-		flags.IntVar(&f.cfg.Clients, "clients", 0, "that send side by side")
+		flags.IntVar(&f.cfg.Batch, "batch", 0, usage("messages that are sent together", own.Batch, remote.Batch))
+		flags.IntVar(&f.cfg.Clients, "clients", 0, usage("that send side by side", own.Clients, remote.Clients))
 	}
-	if name != bench.Restart && name != bench.Fire {
-		flags.DurationVar(&f.cfg.Duration, "duration", 0, "how long (put: instead of --count)")
+	switch name {
+	case bench.Put:
+		flags.IntVar(&f.cfg.Rate, "rate", 0, "messages a second (default: as fast as it goes)")
+		flags.DurationVar(&f.cfg.Duration, "duration", 0, "how long, instead of --count")
+	case bench.Mixed:
+		flags.IntVar(&f.cfg.Rate, "rate", 0, usage("messages a second", own.Rate, remote.Rate))
+		flags.DurationVar(&f.cfg.Duration, "duration", 0, fmt.Sprintf("how long (default %v)", own.Duration))
+	case bench.Idle:
+		flags.DurationVar(&f.cfg.Duration, "duration", 0, fmt.Sprintf("how long (default %v)", own.Duration))
 	}
-	if name != bench.Restart && name != bench.Idle {
-		flags.StringVar(&f.delay, "delay", "", "how far ahead messages are due, as 2s")
-		flags.StringVar(&f.cfg.URL, "url", "", "measure this server; the token is in TIDEWHEEL_TOKEN. --data names a directory on its disk then")
+	if hasURL {
+		flags.StringVar(&f.delay, "delay", "", delayUsage[name])
+		flags.StringVar(&f.cfg.URL, "url", "", "measure this server; its token is in TIDEWHEEL_TOKEN, and --data is a directory on its disk")
 	}
 	flags.StringVar(&f.cfg.Durability, "durability", "", "always: an answer leaves after fsync; interval: before (default always)")
-	flags.StringVar(&f.cfg.CPUProfile, "cpuprofile", "", "write a profile of the store under load to this file, for go tool pprof")
 	flags.StringVar(&f.profile, "profile", "", "edge: the memory of a box with 64 MB")
-	return cmd
+	flags.StringVar(&f.cfg.CPUProfile, "cpuprofile", "", "write a profile of the store under load to this file, for go tool pprof")
+}
+
+var delayUsage = map[string]string{
+	bench.Put:   "how far ahead messages are due, as 2h; 0s: visible at once (default: one to six days)",
+	bench.Fire:  "how far ahead messages are due, as 20s (default: as they need to be stored)",
+	bench.Mixed: "how far ahead messages are due (default 2s)",
 }
 
 // config makes a configuration of the flags.
@@ -117,6 +142,9 @@ func (f *benchFlags) config() (bench.Config, error) {
 	var err error
 	if c.Pending, err = number("--pending", f.pending); err != nil {
 		return c, err
+	}
+	if c.Pending == 0 && f.pending != "" {
+		c.Pending = bench.None
 	}
 	if c.Count, err = number("--count", f.count); err != nil {
 		return c, err
@@ -194,6 +222,9 @@ func (a *app) runBench(ctx context.Context, f *benchFlags) error {
 	cfg.Progress = progress
 	result, err := bench.Run(ctx, cfg)
 	done()
+	if ctx.Err() != nil {
+		return errors.New("interrupted: nothing was measured")
+	}
 	if err != nil {
 		return err
 	}

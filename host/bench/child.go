@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -157,7 +158,7 @@ func (p *process) do(ctx context.Context, r request, hear func(event)) (outcome,
 		}
 		switch {
 		case l.Error != "":
-			return outcome{}, fmt.Errorf("bench: %s: %s", r.Step, l.Error)
+			return outcome{}, fmt.Errorf("bench: %s: %s", r.Step, strings.TrimPrefix(l.Error, "bench: "))
 		case l.Done != nil:
 			return *l.Done, nil
 		}

@@ -18,6 +18,9 @@ const (
 // Spread as a delay means a due time of one to six days ahead, all over.
 const Spread = -1
 
+// None as a number of pending messages means none, where 0 means the default.
+const None = -1
+
 // Config says what is measured. Zero fields get the defaults of the bench.
 type Config struct {
 	Bench string // one of the constants above
@@ -39,7 +42,7 @@ type Config struct {
 	// CPUProfile is a file that a profile of the store's process under load is written to, for go tool pprof. Empty: none.
 	CPUProfile string
 
-	Pending  int           // messages that wait beside the load
+	Pending  int           // messages that wait beside the load; None
 	Count    int           // messages of the load; of Restart: kills
 	Rate     int           // messages a second; 0: as fast as it goes
 	Body     int           // bytes of a message's body
@@ -65,8 +68,8 @@ const (
 	Interval = "interval"
 )
 
-// withDefaults fills what is zero.
-func (c Config) withDefaults() Config {
+// WithDefaults is the configuration with its zero fields filled, as Run does it.
+func (c Config) WithDefaults() Config {
 	fill := func(field *int, inProcess, remote int) {
 		if *field == 0 && c.URL == "" {
 			*field = inProcess
@@ -113,11 +116,14 @@ func (c Config) withDefaults() Config {
 			c.Duration = 10 * time.Second
 		}
 	}
+	if c.Pending == None {
+		c.Pending = 0
+	}
 	return c
 }
 
 // Validate says what is wrong with a configuration, all of it.
-func (c Config) Validate() error { return c.withDefaults().validate() }
+func (c Config) Validate() error { return c.WithDefaults().validate() }
 
 // validate is for a configuration with its defaults.
 func (c Config) validate() error {

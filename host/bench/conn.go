@@ -27,10 +27,16 @@ type conn struct {
 	head []byte // of each request, after its first line
 	path string // before that of the API
 	out  []byte // reused
+
+	deadline time.Time // of reading and writing
 }
 
-// answerPatience is how long an answer may take.
-const answerPatience = time.Minute
+// An answer may take answerPatience at least. The deadline is set anew when less than that is left, and not for each request:
+// that would cost the load some percent.
+const (
+	answerPatience = time.Minute
+	deadlineAhead  = 2 * answerPatience
+)
 
 func dial(base *url.URL, token string) (*conn, error) {
 	host, port := base.Hostname(), base.Port()
@@ -61,8 +67,11 @@ func (c *conn) post(ctx context.Context, path string, headers, body, into []byte
 		return 0, nil, err
 	}
 	// An answer that is on its way when the context ends is waited for: else nobody would know what it was.
-	if err := c.SetDeadline(time.Now().Add(answerPatience)); err != nil {
-		return 0, nil, fmt.Errorf("bench: %w", err)
+	if now := time.Now(); c.deadline.Sub(now) < answerPatience {
+		c.deadline = now.Add(deadlineAhead)
+		if err := c.SetDeadline(c.deadline); err != nil {
+			return 0, nil, fmt.Errorf("bench: %w", err)
+		}
 	}
 	c.out = append(append(append(c.out[:0], "POST "...), c.path...), path...)
 	c.out = append(append(c.out, " HTTP/1.1\r\n"...), c.head...)

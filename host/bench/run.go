@@ -26,7 +26,7 @@ type run struct {
 // Run measures what the configuration says and gives an account. Result.OK says whether nothing was lost, twice or early.
 // An error means that there is no account: the store did not start, or refused something, or the context ended.
 func Run(ctx context.Context, cfg Config) (Result, error) {
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	if err := cfg.validate(); err != nil {
 		return Result{}, err
 	}
