@@ -103,7 +103,8 @@ exactly once in their topic, also after a crash.
 	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: "+strings.Join(formats, ", "))
 	cmd.AddCommand(
 		a.demo(), a.dev(), a.serve(), a.put(), a.consume(),
-		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(), a.bulk(),
+		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(), a.bulk(), a.watch(),
+		a.stats(), a.topic(), a.group(), a.dlq(),
 		a.data(), a.config(), a.bench(), a.version(),
 	)
 	return cmd
@@ -122,10 +123,6 @@ func (a *app) withURL(cmd *cobra.Command) *cobra.Command {
 
 // client is the server's client.
 func (a *app) client() (*client.Client, error) {
-	c, err := client.New(a.url)
-	if err != nil {
-		return nil, errors.Join(errUsage, err)
-	}
 	token := os.Getenv("TIDEWHEEL_TOKEN")
 	if a.tokenFile != "" {
 		b, err := os.ReadFile(a.tokenFile)
@@ -134,8 +131,23 @@ func (a *app) client() (*client.Client, error) {
 		}
 		token = string(b)
 	}
-	c.SetToken(strings.TrimSpace(token))
+	c, err := client.NewWith(a.url, client.Options{Token: strings.TrimSpace(token)})
+	if err != nil {
+		return nil, errors.Join(errUsage, err)
+	}
 	return c, nil
+}
+
+// served is what a verb does that speaks to the server.
+func (a *app) served(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.CloseIdle()
+		return do(cmd.Context(), c, args)
+	}
 }
 
 // exitCode is what an error means to a script.

@@ -23,7 +23,11 @@ func isTerminal(stream any) bool {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a device, and nobody is there
+	return err != nil || !os.SameFile(info, null)
 }
 
 // terminal says whether a person looks at standard output.

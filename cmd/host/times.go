@@ -90,6 +90,18 @@ func (f *timeFlags) instantAt(flag, text string, nowMs int64) (int64, error) {
 	return ms, nil
 }
 
+// before reads a TIME, or one that lies that long back, as -2h.
+func (f *timeFlags) before(flag, text string, nowMs int64) (int64, error) {
+	if back, ok := strings.CutPrefix(text, "-"); ok {
+		d, err := instant.Delay(back)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
+		}
+		return nowMs - d.Milliseconds(), nil
+	}
+	return f.instantAt(flag, text, nowMs)
+}
+
 // border says a TIME that bounds a list in the server's words.
 func (f *timeFlags) border(flag, text string) (string, error) {
 	if text == "" {
