@@ -144,6 +144,21 @@ func (gs *groups) forget(g *group) {
 	}
 }
 
+// dropTopic forgets the queues of a topic that was deleted.
+func (gs *groups) dropTopic(id uint32) {
+	for _, g := range gs.all() {
+		g.mu.Lock()
+		for ref, t := range g.tracks {
+			if ref.Topic == id {
+				g.drop(t)
+			}
+		}
+		g.kick()
+		g.mu.Unlock()
+		gs.release(g)
+	}
+}
+
 // all lists the groups that are remembered, each acquired.
 func (gs *groups) all() []*group {
 	gs.mu.Lock()

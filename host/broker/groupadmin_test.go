@@ -117,6 +117,25 @@ func TestRetriesOfTwoTopics(t *testing.T) {
 	})
 }
 
+// A topic that was deleted takes its leases along; one of the same name is another one.
+func TestLeaseOfDeletedTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := brokertest.Open(t, broker.Options{Engine: engine.Options{Queues: 1}})
+		b.MustPut("t", "old", 0)
+		b.MustPut("t", "older", 0)
+		d := lease(t, b.Broker, broker.PullRequest{})
+		if err := b.DeleteTopic(t.Context(), "t"); err != nil {
+			t.Fatal(err)
+		}
+		b.MustPut("t", "new", 0)
+		ack(t, b.Broker, d[0], broker.AckNotFound)
+		if _, err := b.Retry(t.Context(), d[1].Receipt, broker.RetryOptions{}); !errors.Is(err, broker.ErrReceipt) {
+			t.Errorf("retry: %v", err)
+		}
+		wantSaid(t, "the new topic", lease(t, b.Broker, broker.PullRequest{}), "[new/1]")
+	})
+}
+
 // A group that is deleted is gone with its retries and dead letters; a reader that waits goes on as the new group.
 func TestDeleteGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,17 +140,19 @@ func (l *leasePull) sources(ctx context.Context) ([]source, error) {
 	return list, nil
 }
 
-// lookAll reads every queue once, starting with another one each time.
+// lookAll reads every queue once, starting with another one each time. A queue that cannot be read is an error only when
+// the others have nothing.
 func (l *leasePull) lookAll(ctx context.Context, sources []source) error {
 	l.busy = nil
 	l.into.Queues = l.into.Queues[:0]
 	count, bytes := l.req.MaxCount, l.req.MaxBytes
 	turn := int(l.b.turn.Add(1) % math.MaxInt16)
+	var fault error
 	for i := range sources {
 		s := &sources[(turn+i)%len(sources)]
 		first := len(l.into.Queues)
-		if err := l.lookAt(ctx, s, count, bytes); err != nil {
-			return err
+		if err := l.lookAt(ctx, s, count, bytes); err != nil && fault == nil {
+			fault = err
 		}
 		for p := range l.into.Queues[first:] {
 			part := &l.into.Queues[first+p]
@@ -161,7 +163,10 @@ func (l *leasePull) lookAll(ctx context.Context, sources []source) error {
 		}
 	}
 	l.giveUp(ctx)
-	return nil
+	if l.into.Count() > 0 {
+		return nil
+	}
+	return fault
 }
 
 // lookAt takes from one queue what is free, and then what is new.
@@ -330,10 +335,11 @@ func (l *leasePull) readNew(ctx context.Context, s *source, t *track, count, byt
 
 // read is one pull of the engine's.
 func (l *leasePull) read(ctx context.Context, s *source, part *PulledQueue, from int64, count, bytes int, tags []int32) error {
+	part.Topic, part.Queue, part.Leases = s.topic, int(s.ref.Queue), part.Leases[:0]
+	part.Messages = part.Messages[:0]
 	if err := l.b.enter(); err != nil {
 		return err
 	}
-	part.Topic, part.Queue, part.Leases = s.topic, int(s.ref.Queue), part.Leases[:0]
 	err := l.b.e.Pull(engine.PullRequest{
 		Topic: s.topic, Queue: part.Queue, Offset: from, MaxCount: count, MaxBytes: bytes, Tags: tags,
 	}, &part.Pulled)

@@ -42,12 +42,18 @@ func (b *Broker) DefineTopic(ctx context.Context, name string, queues int) error
 	return b.command(ctx, &engine.DefineTopic{Topic: name, Queues: queues})
 }
 
-// DeleteTopic removes a topic with its queues and committed offsets. What waits for it is dropped when due.
+// DeleteTopic removes a topic with its queues and committed offsets. What waits for it is dropped when due, and so is what
+// groups have to retry; receipts of its messages are unknown from then on.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
-	if err := b.command(ctx, &engine.DeleteTopic{Topic: name}); err != nil {
+	r := &request{cmds: []engine.Command{&engine.DeleteTopic{Topic: name}}, size: requestOverhead}
+	if err := b.queue.do(ctx, r); err != nil {
+		return err
+	}
+	if err := r.answers[0].Err; err != nil {
 		return err
 	}
 	b.broadcasts.dropTopic(name)
+	b.groups.dropTopic(r.answers[0].Topic)
 	return nil
 }
 
