@@ -32,7 +32,7 @@ const (
 	kills         = 20
 )
 
-// TestKillNine kills a real server on real files with SIGKILL, again and again under load, sometimes while it recovers,
+// TestKillNine kills a real server on real files with SIGKILL, twenty times under load over HTTP, sometimes while it recovers,
 // and holds what it said against what it has: nothing acknowledged is lost, everything stands in its topic once, in
 // order per level, never early, at offsets without gaps where the same message stays for ever; committed offsets and
 // cancels hold. TIDEWHEEL_SEED repeats the schedule of a run, as far as processes can be repeated.
@@ -98,6 +98,7 @@ type (
 type killMessage struct {
 	topic     string
 	level     int
+	delayMs   int64 // of one with a time of its own
 	sentMs    int64
 	acked     bool
 	stored    httpapi.Stored
@@ -201,18 +202,26 @@ func (d *killDriver) produce(c *client.Client, r *rand.Rand, name string) {
 		m := &killMessage{
 			topic: fmt.Sprintf("topic%d", r.IntN(killTopics)), level: r.IntN(len(killLevels) + 1), sentMs: time.Now().UnixMilli(),
 		}
+		if m.level == 0 && r.IntN(2) == 0 {
+			m.delayMs = 20 + r.Int64N(1500)
+		}
 		d.mu.Lock()
 		d.messages[id] = m
 		d.mu.Unlock()
 		body := string(bytes.Repeat([]byte(id+" "), 1+r.IntN(40)))
-		stored, err := c.Put(ctx, m.topic, httpapi.Envelope{Body: &body, Key: id, DelayLevel: m.level})
+		e := httpapi.Envelope{Body: &body, Key: id, DelayLevel: m.level}
+		if m.delayMs > 0 {
+			delay := fmt.Sprintf("%dms", m.delayMs)
+			e.Delay = &delay
+		}
+		stored, err := c.Put(ctx, m.topic, e)
 		if !d.answered(err) {
 			return
 		}
 		d.mu.Lock()
 		m.acked, m.stored = true, stored
 		d.mu.Unlock()
-		if m.level < 2 || r.IntN(4) != 0 {
+		if m.level < 2 && m.delayMs < 300 || r.IntN(4) != 0 {
 			continue
 		}
 		_, err = c.Cancel(ctx, stored.Handle)
@@ -319,9 +328,13 @@ func (d *killDriver) look(topic string, m *httpapi.Message, received int64) {
 		d.wrong("%v held %s, now %s", at, before, m.Key)
 	}
 	d.places[at] = m.Key
-	if known.level > 0 {
-		if m.DueMs < known.sentMs+killLevels[known.level-1].Milliseconds() {
-			d.wrong("%s: due %d, sent %d with level %d", m.Key, m.DueMs, known.sentMs, known.level)
+	if known.level > 0 || known.delayMs > 0 {
+		least := known.sentMs + known.delayMs
+		if known.level > 0 {
+			least = known.sentMs + killLevels[known.level-1].Milliseconds()
+		}
+		if m.DueMs < least {
+			d.wrong("%s: due %d, sent %d with level %d, delay %d", m.Key, m.DueMs, known.sentMs, known.level, known.delayMs)
 		}
 		if received < m.DueMs {
 			d.wrong("%s: early, due %d, received %d", m.Key, m.DueMs, received)
@@ -398,14 +411,19 @@ func (d *killDriver) readAll(c *client.Client) {
 						d.wrong("%s, queue %d: offset %d after %d", topic, queue, m.Offset, next-1)
 					}
 					next = m.Offset + 1
+					d.look(topic, m, received)
+					known := d.messages[m.Key]
+					if known == nil {
+						continue // look has said so
+					}
+					known.seen++
+					if known.delayMs > 0 {
+						continue // its place is that of its time
+					}
 					if m.Position <= last[m.DelayLevel] {
 						d.wrong("%s, queue %d, level %d: %s was stored before the one that stands before it", topic, queue, m.DelayLevel, m.Key)
 					}
 					last[m.DelayLevel] = m.Position
-					d.look(topic, m, received)
-					if known := d.messages[m.Key]; known != nil {
-						known.seen++
-					}
 				}
 				if len(got.Messages) == 0 {
 					break

@@ -120,26 +120,6 @@ func TestServeFullDisk(t *testing.T) {
 	}
 }
 
-// eventually tries again for some seconds.
-func eventually(t *testing.T, try func() error) {
-	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.C:
-			t.Fatal(err)
-		case <-tick.C:
-		}
-	}
-}
-
 // another is a user who is not root.
 const another = 65534
 

@@ -82,9 +82,10 @@ type LimitsTable struct {
 
 // BrokerTable is [broker].
 type BrokerTable struct {
-	Workers         int  `toml:"workers" default:"2" min:"1" max:"64" unit:"goroutines" doc:"How many background jobs run at once: flushes, compactions, checkpoints."`
-	Queues          int  `toml:"queues" default:"4" min:"1" max:"65536" unit:"queues" doc:"Queues of a topic whose number is not given."`
-	KnownTopicsOnly bool `toml:"known_topics_only" default:"false" doc:"Refuse messages to a topic that nobody made. Otherwise the first message makes it."`
+	Workers           int      `toml:"workers" default:"2" min:"1" max:"64" unit:"goroutines" doc:"How many background jobs run at once: flushes, compactions, checkpoints."`
+	Queues            int      `toml:"queues" default:"4" min:"1" max:"65536" unit:"queues" doc:"Queues of a topic whose number is not given."`
+	IdempotencyWindow Duration `toml:"idempotency_window" default:"1d" min:"0" max:"100y" unit:"duration" doc:"How long a put with an idempotency key is remembered, so that its repetition is answered and not stored. What was put with a key stays in the log as long. 0: such keys are refused."`
+	KnownTopicsOnly   bool     `toml:"known_topics_only" default:"false" doc:"Refuse messages to a topic that nobody made. Otherwise the first message makes it."`
 }
 
 // GroupTable is [group].
@@ -120,9 +121,12 @@ func (c *Config) Engine() engine.Options {
 	if c.Profile == "edge" {
 		profile = engine.ProfileEdge
 	}
-	reserve := l.Reserve
+	reserve, window := l.Reserve, time.Duration(c.BrokerTable.IdempotencyWindow)
 	if reserve == 0 {
 		reserve = -1 // to the engine, 0 is its default
+	}
+	if window == 0 {
+		window = -1
 	}
 	return engine.Options{
 		Levels: t.Levels, MaxDelay: time.Duration(t.MaxDelay), Near: time.Duration(t.Near),
@@ -136,7 +140,7 @@ func (c *Config) Engine() engine.Options {
 		HighWater: int64(l.HighWater), Reserve: reserve,
 		TailBytes: int(l.Tail), UnitsPerFile: l.UnitsPerFile,
 
-		Queues: c.BrokerTable.Queues, NoAutoTopics: c.BrokerTable.KnownTopicsOnly,
+		Queues: c.BrokerTable.Queues, NoAutoTopics: c.BrokerTable.KnownTopicsOnly, IdempotencyWindow: window,
 		Profile: profile, NoLock: c.NoLock,
 	}
 }

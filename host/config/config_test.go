@@ -165,11 +165,11 @@ func TestDefaultIsLoopback(t *testing.T) {
 
 // What zero means differs between the file and the options: there it is the default, here it is nothing.
 func TestZeroIsNothing(t *testing.T) {
-	cfg, err := config.Parse(config.Source{File: "t.toml"}, []byte("profile = \"edge\"\n[log]\nreserve = 0\nhigh_water = 0\n[timer]\nnear = 0"))
+	cfg, err := config.Parse(config.Source{File: "t.toml"}, []byte("profile = \"edge\"\n[log]\nreserve = 0\nhigh_water = 0\n[timer]\nnear = 0\n[broker]\nidempotency_window = 0"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := cfg.Engine(); o.Reserve >= 0 || o.HighWater != 0 || o.Near != 0 || o.Profile != engine.ProfileEdge {
+	if o := cfg.Engine(); o.Reserve >= 0 || o.IdempotencyWindow >= 0 || o.HighWater != 0 || o.Near != 0 || o.Profile != engine.ProfileEdge {
 		t.Errorf("got %+v", o)
 	}
 }
