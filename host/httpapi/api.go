@@ -54,6 +54,7 @@ type API struct {
 func Handler(b *broker.Broker, opts Options) *API {
 	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(), meter: newMeter(b), bulkJobs: bulk.New(b)}
 	a.drained, a.drain = context.WithCancel(context.Background())
+	context.AfterFunc(a.drained, a.bulkJobs.Close)
 	a.document = sync.OnceValues(func() ([]byte, error) { return makeDocument(opts) })
 	a.pulled.New = func() any { return new(broker.Pulled) }
 	for i := range routes {

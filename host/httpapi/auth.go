@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // Role is what somebody may do. Each includes those before it.
@@ -209,9 +208,7 @@ func (a *API) admit(c *call) bool {
 
 // turnAway answers without reading the body: the connection ends instead.
 func turnAway(w http.ResponseWriter, p *Problem) {
-	w.Header().Set("Connection", "close")
-	// The server would read on for a while, to use the connection again.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	leaveBody(w)
 	p.write(w)
 }
 

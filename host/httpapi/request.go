@@ -27,12 +27,29 @@ const (
 )
 
 // readBody reads the body, at most limit bytes and within bodyTime; one that is compressed with gzip as what it holds. The
-// bytes are the caller's.
+// bytes are the caller's. After an error nothing more is read of it.
 func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	deadline(rc.SetReadDeadline, bodyTime)
+	b, err := readWhole(w, r, limit)
+	deadline(rc.SetWriteDeadline, answerTime) // the body may have used up what there was
+	if err != nil {
+		leaveBody(w)
+		return nil, err
+	}
 	// Without an end of the deadline a long answer would be cut off by it.
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	_ = rc.SetReadDeadline(time.Time{})
+	return b, nil
+}
+
+// leaveBody ends the connection after the answer. Else the server would read what is left of the body, to use the
+// connection again, and wait for it however slowly it comes.
+func leaveBody(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+}
+
+func readWhole(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge(limit)
 	}
