@@ -229,7 +229,7 @@ var table = []mutant{
 		file: "engine/internal/durable/durable.go",
 		old:  "if err := vfs.SyncDir(fsys, path.Dir(name)); err != nil {",
 		new:  "if err := error(nil); err != nil {",
-		pkg:  engineDir, test: sweep,
+		pkg:  "./engine/internal/durable", test: ".",
 	},
 
 	// Timers.
