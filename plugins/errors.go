@@ -57,7 +57,7 @@ const (
 	ClassStatus                    // the hook returned a status other than 0
 	ClassTrap                      // it ran into a trap: unreachable, a bad address, a stack overflow
 	ClassFuel                      // it spent its budget
-	ClassMemory                    // it died with all of its memory in use
+	ClassMemory                    // it ran into a trap after its memory grew to three quarters of the maximum or more
 	ClassExit                      // it called proc_exit
 	ClassProtocol                  // a verdict, a pointer or an output that breaks the ABI
 	ClassTooLarge                  // the record is larger than the plugin may be given; it was not called

@@ -43,6 +43,7 @@ type instance struct {
 	total    uint32 // bytes of the batch
 	now      int64  // ms
 	mono     int64  // ns, the guest's monotonic clock
+	began    int64  // ns, mono when the call began
 	seed     uint64
 	random   *rand.ChaCha8 // made when it is first asked for
 	last     string        // argument of the kernel that was called last
@@ -172,7 +173,7 @@ func (in *instance) call(h abi.Head, records []abi.Record) (abi.Batch, *death) {
 		return abi.Batch{}, &death{class: ClassProtocol, message: "the region from tw_alloc is gone"}
 	}
 	in.hook, in.count, in.total = h.Hook, len(records), uint32(n)
-	in.now, in.seed, in.random, in.stderr = h.NowMs, h.Seed, nil, in.stderr[:0]
+	in.now, in.seed, in.random, in.stderr, in.began = h.NowMs, h.Seed, nil, in.stderr[:0], in.mono
 	in.fuel.Set(uint64(in.budget(len(records))))
 	in.stack[0] = uint64(in.arena)
 	err := in.hooks[h.Hook].CallWithStack(in.ctx, in.stack[:])
@@ -234,7 +235,8 @@ func (in *instance) autopsy(err error) *death {
 	case errors.As(err, &exit):
 		d.class, d.code, d.message = ClassExit, uint16(exit.ExitCode()), fmt.Sprintf("exit code %d", exit.ExitCode())
 	}
-	if in.mem != nil && int64(in.mem.Size()) >= in.m.memoryCap && d.class != ClassFuel {
+	// Guests ask for more than a page at a time, and die when there is less than that left.
+	if in.mem != nil && int64(in.mem.Size()) >= in.m.memoryCap/4*3 && int64(in.mem.Size()) > in.m.firstMemory && d.class == ClassTrap {
 		d.class = ClassMemory
 	}
 	if len(in.stderr) > 0 {

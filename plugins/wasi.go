@@ -40,7 +40,7 @@ func wasiClock(in *instance, mem api.Memory, p []uint64) uint32 {
 	in.mono += 1000
 	t := in.mono
 	if uint32(p[0]) == 0 {
-		t += in.now * 1_000_000
+		t += in.now*1_000_000 - in.began
 	}
 	if !mem.WriteUint64Le(uint32(p[2]), uint64(t)) {
 		return wasiFault
@@ -112,7 +112,7 @@ func wasiPoll(in *instance, mem api.Memory, p []uint64) uint32 {
 		if le.Uint16(s[40:])&1 != 0 {
 			t -= in.mono
 			if le.Uint32(s[16:]) == 0 {
-				t -= in.now * 1_000_000
+				t -= in.now*1_000_000 - in.began
 			}
 		}
 		if t = max(t, 0); !found || t < first {

@@ -1,0 +1,103 @@
+//go:build wasip1
+
+package guest
+
+import (
+	"runtime/debug"
+	"unsafe"
+
+	"github.com/tidewheel/tidewheel/plugins/abi"
+)
+
+// What the guest keeps between calls.
+var (
+	arena  []uint64 // the region of the host; of uint64 so that it is 8-aligned
+	out    []byte   // the output batch, valid until the next call
+	record Record
+	outs   []abi.Record
+)
+
+func init() {
+	// Memory never shrinks, so the heap is kept closer to what is live than by default.
+	debug.SetGCPercent(50)
+}
+
+//go:wasmexport tw_abi_1
+func marker() {}
+
+//go:wasmexport tw_alloc
+func alloc(n uint32) uint32 {
+	if w := (int(n) + 7) / 8; cap(arena) < w {
+		arena = make([]uint64, w)
+	}
+	return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(arena))))
+}
+
+//go:wasmexport tw_configure
+func configured(ptr, n uint32) int32 {
+	if configure == nil {
+		return int32(abi.StatusOK)
+	}
+	if err := configure(region(ptr, n)); err != nil {
+		println("configure: " + err.Error())
+		return int32(abi.StatusNotConfigured)
+	}
+	return int32(abi.StatusOK)
+}
+
+// region is the part of the arena at ptr. The host never passes another address.
+func region(ptr, n uint32) []byte {
+	base := uint32(uintptr(unsafe.Pointer(unsafe.SliceData(arena))))
+	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(arena))), 8*cap(arena))
+	return all[ptr-base:][:n]
+}
+
+//go:wasmexport tw_publish
+func publish(b uint32) int32 { return batch(abi.Publish, b) }
+
+//go:wasmexport tw_filter
+func filter(b uint32) int32 { return batch(abi.Filter, b) }
+
+//go:wasmexport tw_transform
+func transform(b uint32) int32 { return batch(abi.Transform, b) }
+
+//go:wasmexport tw_prepare
+func prepare(b uint32) int32 { return batch(abi.Prepare, b) }
+
+//go:wasmexport tw_result
+func result(b uint32) int32 { return batch(abi.Result, b) }
+
+// batch decides a batch: cursor, function, verdict, record by record.
+func batch(h abi.Hook, ptr uint32) int32 {
+	base := uint32(uintptr(unsafe.Pointer(unsafe.SliceData(arena))))
+	b, err := abi.Open(region(ptr, uint32(8*cap(arena))-(ptr-base)))
+	if err != nil {
+		return int32(abi.StatusBadBatch)
+	}
+	outs = outs[:0]
+	record.now = b.NowMs()
+	for i := range b.Len() {
+		b.SetCursor(i)
+		if b.Record(i, &record.Record) != nil {
+			return int32(abi.StatusBadBatch)
+		}
+		v := decide(h, &record)
+		switch {
+		case v.output != nil:
+			v.v = abi.NewVerdict(v.v.Action(), v.v.Code(), uint32(len(outs)))
+			outs = append(outs, *v.output)
+		case v.text != "":
+			outs = append(outs, abi.Record{Body: []byte(v.text)})
+			v.v = abi.NewVerdict(v.v.Action(), v.v.Code(), uint32(len(outs)))
+		}
+		b.SetVerdict(i, v.v)
+	}
+	if len(outs) == 0 {
+		return int32(abi.StatusOK)
+	}
+	if out, err = abi.AppendBatch(out[:0], abi.Head{Hook: h}, outs); err != nil {
+		return int32(abi.StatusNoMemory)
+	}
+	b.SetOutput(uint32(uintptr(unsafe.Pointer(unsafe.SliceData(out)))), uint32(len(out)), 0)
+	return int32(abi.StatusOK)
+}

@@ -1,0 +1,186 @@
+package plugins_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidewheel/tidewheel/plugins"
+	"github.com/tidewheel/tidewheel/plugins/abi"
+)
+
+// goGuest builds the Go plugin of the tests, once.
+var goGuest = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "goguest")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "filter.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, "./guest/testdata/filter")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+func buildGo(t testing.TB) []byte {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and compiles a Go guest")
+	}
+	wasm, err := goGuest()
+	if err != nil {
+		t.Fatalf("go build for wasip1: %v", err)
+	}
+	return wasm
+}
+
+// buildC builds the C plugin of the tests; it skips without a clang that has wasm-ld.
+func buildC(t testing.TB) []byte {
+	t.Helper()
+	clang := ""
+	for _, name := range []string{"clang", "clang-19", "clang-16", "clang-14"} {
+		if p, err := exec.LookPath(name); err == nil {
+			clang = p
+			break
+		}
+	}
+	if clang == "" {
+		t.Skip("no clang: the C guest is not built (Debian: clang and lld)")
+	}
+	file := filepath.Join(t.TempDir(), "c.wasm")
+	cmd := exec.Command(clang, "--target=wasm32", "-O2", "-Wall", "-Werror", "-Wno-implicit-fallthrough", "-nostdlib", "-Wl,--no-entry",
+		"-o", file, "guest/c/testdata/filter.c")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "wasm-ld") {
+			t.Skip("no wasm-ld: the C guest is not built (Debian: lld)")
+		}
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+func goSpec() plugins.Spec {
+	s := spec()
+	s.Limits.MemoryMax, s.Limits.RecordBytes, s.Limits.FuelPerRecord = 16<<20, 1<<20, 8_000_000
+	s.Limits.LogPerSecond = 1000
+	s.Config = json.RawMessage(`{"limit":3}`)
+	return s
+}
+
+// TestGoGuest: the standard toolchain's guests load, and every way for them to fail is told apart.
+func TestGoGuest(t *testing.T) {
+	p := load(t, open(t, plugins.Options{}), buildGo(t), goSpec())
+	a := decide(t, p, filter, bodies("a", "d", "!", "s", "m", "w", "z", `{"paid":true}`, `{"paid":1}`, "c", "l", "d"))
+	want := "keep drop:7 dead_letter:65535(error) dead_letter(fuel) dead_letter(memory) dead_letter(trap) keep drop:1 keep dead_letter:3(error) keep drop:7"
+	if got := actions(a); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	for i, text := range map[int]string{2: "panic: poison", 4: "out of memory", 5: "deadlock", 9: `{"limit":3}`} {
+		if f := a.Decisions[i].Failure; f == nil || !strings.Contains(f.Message, text) {
+			t.Errorf("record %d: %v, want %q", i, f, text)
+		}
+	}
+	if l := p.Logs(); len(l) == 0 || l[len(l)-1].Text != "seen k10" {
+		t.Errorf("log %+v", l)
+	}
+	for range 2 {
+		// The clock is the batch's again, although an earlier record slept for an hour.
+		if got := actions(decide(t, p, filter, bodies("t", "z", "t"))); got != "drop:61696 keep drop:65296" {
+			t.Errorf("clock: %s", got)
+		}
+	}
+	call := filter
+	call.Hook = abi.Transform
+	if d := decide(t, p, call, bodies("x", "y")).Decisions; string(d[0].Output.Body) != "<x>" || string(d[1].Output.Body) != "<y>" || string(d[1].Output.Topic) != "orders" {
+		t.Errorf("transform: %+v", d)
+	}
+	call.Hook = abi.Prepare
+	d := decide(t, p, call, bodies("x"))
+	if o := d.Decisions[0].Output; string(o.Topic) != "https://example.com/hook" || string(o.Body) != "x" {
+		t.Errorf("prepare: %+v", o)
+	} else if v, _, ok := o.Headers.Get("x-key"); !ok || string(v) != "k0" {
+		t.Errorf("header %q, %v", v, ok)
+	}
+	call.Hook = abi.Result
+	responses := bodies("", "")
+	responses[0].Flags, responses[1].Flags = 204<<16, 503<<16
+	if got := actions(decide(t, p, call, responses)); got != "keep retry:503" {
+		t.Errorf("result: %s", got)
+	}
+}
+
+// TestGoGuestMemory: too little memory for a Go guest is an error of loading that says so.
+func TestGoGuestMemory(t *testing.T) {
+	s := goSpec()
+	s.Limits.MemoryMax, s.Limits.RecordBytes = 1<<20, 1<<18
+	_, err := open(t, plugins.Options{}).Load(ctx, buildGo(t), s)
+	if err == nil || !strings.Contains(err.Error(), "pages of memory") {
+		t.Error(err)
+	}
+}
+
+// TestGoGuestGrows: an instance whose memory grew is replaced, since memory never shrinks; one that does not grow is kept.
+func TestGoGuestGrows(t *testing.T) {
+	s := goSpec()
+	s.Limits.RecyclePercent = 45
+	p := load(t, open(t, plugins.Options{}), buildGo(t), s)
+	for range 3000 {
+		decide(t, p, filter, bodies("a", "l"))
+	}
+	if n := p.Stats().Started; n != 1 {
+		t.Errorf("%d instances were started for small batches, want 1", n)
+	}
+	big := bodies("a")
+	big[0].Body = make([]byte, 900<<10)
+	call := filter
+	call.Hook = abi.Transform
+	for range 4 {
+		decide(t, p, call, big)
+	}
+	if n := p.Stats().Started; n < 2 {
+		t.Errorf("%d instances were started, want a new one after the memory grew", n)
+	}
+}
+
+// TestGoGuestCache: a Go guest starts from the cache in a fraction of the time.
+func TestGoGuestCache(t *testing.T) {
+	wasm, dir := buildGo(t), t.TempDir()
+	for i, want := range []plugins.CacheStats{{Misses: 1}, {Hits: 1}} {
+		r := open(t, plugins.Options{CacheDir: dir})
+		p := load(t, r, wasm, goSpec())
+		if got := actions(decide(t, p, filter, bodies("d"))); got != "drop:7" || r.CacheStats() != want {
+			t.Errorf("start %d: %s, %+v", i, got, r.CacheStats())
+		}
+		p.Close()
+	}
+}
+
+// TestCGuest: the header's guests work in both engines, the batch kernel included.
+func TestCGuest(t *testing.T) {
+	wasm := buildC(t)
+	s := spec()
+	s.Grants.JSON = true
+	engines(t, func(t *testing.T, r *plugins.Runtime) {
+		p := load(t, r, wasm, s)
+		if got := actions(decide(t, p, filter, bodies("a", "d", "!", "s", "d"))); got != "keep drop:7 dead_letter(trap) dead_letter(fuel) drop:7" {
+			t.Error(got)
+		}
+		call := filter
+		call.Hook = abi.Publish
+		if got := actions(decide(t, p, call, bodies(`{"paid":true}`, `{"paid":false}`, `{}`))); got != "keep drop:1 drop:1" {
+			t.Error(got)
+		}
+	})
+}
