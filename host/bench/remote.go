@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -101,9 +100,4 @@ func (r *remoteReader) read(ctx context.Context, wait time.Duration, see func([]
 		}
 	}
 	return len(got.Messages), nil
-}
-
-// ended says whether an error only means that the run is over.
-func ended(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || errors.Is(err, context.Canceled))
 }
