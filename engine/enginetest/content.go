@@ -59,10 +59,11 @@ func contentOf(m *message.Message, sizeOf func(n int) (size int, ok bool)) (n in
 	if !ok {
 		return 0, fmt.Errorf("key %q was never put", m.Key)
 	}
+	_, properties := m.IdempotencyKey()
 	switch tag := tags[n%len(tags)]; {
 	case string(m.Tag) != tag || m.Tags != message.TagHash(tag):
 		return 0, fmt.Errorf("%s has tag %q with hash %d", m.Key, m.Tag, m.Tags)
-	case !bytes.Equal(m.Properties, contentProperties(n)):
+	case !bytes.Equal(properties, contentProperties(n)):
 		return 0, fmt.Errorf("%s has properties %q", m.Key, []byte(m.Properties))
 	case !bytes.Equal(m.Body, contentBody(n, size)):
 		return 0, fmt.Errorf("%s has another body", m.Key)

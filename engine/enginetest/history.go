@@ -131,6 +131,7 @@ func SeedConfig(seed uint64) SimConfig {
 	c := SimConfig{Seed: seed, Table: r.IntN(len(levelTables)), Plain: r.IntN(4) == 0}
 	o.RollAfter = pick(r.IntN, 90*time.Second, 4*time.Hour, 4*time.Hour, 72*time.Hour, 90*24*time.Hour) // levels that are longer are refused
 	o.MaxDelay = 100 * 365 * 24 * time.Hour
+	o.IdempotencyWindow = [...]time.Duration{time.Minute, time.Hour, 24 * time.Hour}[seed%3] // not drawn: old histories keep their options
 	o.SealAfter = pick(r.IntN, 10*time.Second, 10*time.Minute, 24*time.Hour)
 	o.Reserve = pick(r.IntN, -1, -1, 1)
 	o.Queues = pick(r.IntN, 1, 2, 3)

@@ -28,6 +28,7 @@ type Model struct {
 	names   map[uint32]string // of every topic id that was given out
 	groups  map[string]bool
 	commits map[commitKey]int64
+	once    map[onceKey]put // the last message that was put with an idempotency key
 	tails   map[int64]int64 // greatest due time of a level message, by delay
 	nextID  uint64
 	nextTop uint32
@@ -66,7 +67,8 @@ func (s status) String() string {
 
 // msg is what the model knows of a message. A move makes a new one with the content of the old.
 type msg struct {
-	content, size int // whose bytes it has
+	content, size int    // whose bytes it has
+	once          string // the idempotency key that it is put with
 
 	status status
 	name   string // of the topic
@@ -107,6 +109,14 @@ type unit struct {
 	run int64 // running time before which it did not become visible
 }
 
+type onceKey struct {
+	topic uint32
+	key   string
+}
+
+// put says when a message was stored.
+type put struct{ wall, run int64 }
+
 type commitKey struct {
 	group string
 	topic uint32
@@ -135,7 +145,7 @@ func NewModel(opts engine.Options, levels []time.Duration, running func() int64)
 	m := &Model{
 		running: running,
 		byID:    map[uint64]int{}, topics: map[string]*topic{}, queues: map[engine.QueueRef]*queue{},
-		names: map[uint32]string{}, groups: map[string]bool{}, commits: map[commitKey]int64{},
+		names: map[uint32]string{}, groups: map[string]bool{}, commits: map[commitKey]int64{}, once: map[onceKey]put{},
 		tails: map[int64]int64{}, nextID: 1, nextTop: 1,
 	}
 	m.Tune(opts, levels)
@@ -149,6 +159,7 @@ func (m *Model) Tune(opts engine.Options, levels []time.Duration) {
 	fill(&m.opts.Retention, 72*time.Hour)
 	fill(&m.opts.RollAfter, 72*time.Hour)
 	fill(&m.opts.MaxDelay, 7*24*time.Hour)
+	fill(&m.opts.IdempotencyWindow, 24*time.Hour)
 	for _, d := range levels {
 		m.levels = append(m.levels, d.Milliseconds())
 	}
@@ -187,6 +198,7 @@ func (m *Model) Clone(running func() int64) *Model {
 	c.names = maps.Clone(m.names)
 	c.groups = maps.Clone(m.groups)
 	c.commits = maps.Clone(m.commits)
+	c.once = maps.Clone(m.once)
 	c.tails = maps.Clone(m.tails)
 	c.journal = slices.Clone(m.journal)
 	c.overtook = slices.Clone(m.overtook)

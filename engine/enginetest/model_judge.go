@@ -75,11 +75,17 @@ func describe(e *entry) string {
 }
 
 func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
+	if len(p.IdempotencyKey) > 0 && errors.Is(e.ans.Err, engine.ErrKey) {
+		return // it has to be looked for again, which no host need do
+	}
 	if m.refused(e, m.putFaults(e, p)...) {
 		return
 	}
 	a := &e.ans
 	m.autoTopic(e, p.Topic)
+	if len(p.IdempotencyKey) > 0 {
+		m.once[onceKey{a.Topic, string(p.IdempotencyKey)}] = put{e.wall, e.run}
+	}
 	t := m.topics[p.Topic]
 	if a.Topic != t.id || int(a.Queue) >= t.queues || p.Queue != engine.AnyQueue && int(a.Queue) != p.Queue {
 		m.violated("%s went to topic %d queue %d; the topic is %+v", describe(e), a.Topic, a.Queue, *t)
@@ -385,6 +391,26 @@ func (m *Model) judgeDefine(e *entry, c *engine.DefineTopic, w *window) {
 		return
 	}
 	m.newTopic(e, c.Topic, e.ans.Topic, c.Queues, c.Attrs)
+}
+
+// keyFound holds a message that was found by its key against what was put.
+func (m *Model) keyFound(topic, key string, f *engine.KeyFound) {
+	n, err := contentOf(&f.Message, m.sizeOf)
+	if err != nil || m.msgs[n].once != key {
+		m.violated("key %q of %s is that of m%d, which was put with %q: %v", key, topic, n, m.msgs[n].once, err)
+	}
+}
+
+// keyMissing holds against what was put that no message was found by a key.
+func (m *Model) keyMissing(topic, key string, wall int64) {
+	t := m.topics[topic]
+	if t == nil || len(m.journal) > 0 || m.Forgets || m.blind {
+		return
+	}
+	window := m.opts.IdempotencyWindow.Milliseconds()
+	if was, ok := m.once[onceKey{t.id, key}]; ok && wall-was.wall <= window && m.running()-was.run < window {
+		m.violated("key %q of %s is forgotten: it was put %d ms ago, running time %d ms", key, topic, wall-was.wall, m.running()-was.run)
+	}
 }
 
 func (m *Model) judgeDelete(e *entry, c *engine.DeleteTopic) {

@@ -35,6 +35,7 @@ var ops = map[string]action{
 	"count":  {1, opCount},
 	"pull":   {3, opPull},
 	"view":   {2, opView},
+	"once":   {4, opOnce},
 	"offset": {3, opOffset},
 	"define": {1, opDefine},
 	"delete": {1, opDelete},
@@ -312,6 +313,32 @@ func opView(s *Sim, a, _ int) {
 		!errors.Is(err, engine.ErrNoMessage) {
 		s.failed("view", fmt.Errorf("m%d, due %d at %d, was shown: %q, %w", n, x.due, s.Clock.Wall(), got.Key, err))
 	}
+}
+
+// opOnce puts a message with an idempotency key, unless one is there.
+func opOnce(s *Sim, a, b int) {
+	c := s.timed(a, b)
+	if a%3 == 0 {
+		c = s.put(b, a, 0)
+	}
+	p := c.Command.(*engine.Put)
+	key := fmt.Sprint("key ", a%16)
+	f, err := s.e.FindKey(p.Topic, []byte(key))
+	switch {
+	case err != nil:
+		if !s.Failing && s.sick == nil {
+			s.failed("find a key", err)
+		}
+		return
+	case f.Found:
+		s.cover["key found"]++
+		s.Model.keyFound(p.Topic, key, &f)
+		return
+	}
+	s.Model.keyMissing(p.Topic, key, s.Clock.Wall())
+	p.IdempotencyKey, p.KeySince = []byte(key), f.Position
+	s.Model.msgs[c.New].once = key
+	s.call(c)
 }
 
 func opOffset(s *Sim, a, b int) {

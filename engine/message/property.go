@@ -87,10 +87,10 @@ const PropertyKey = "TIDEWHEEL_IDEMPOTENCY_KEY"
 // MaxIdempotencyKey is the length of the longest idempotency key, bytes.
 const MaxIdempotencyKey = 255
 
-// IdempotencyKey returns the key that the message was put with, and the properties without it. Without one the key is
-// empty.
+// IdempotencyKey returns the key that the message, or the one that it was moved from, was put with, and the properties
+// without it. Without one the key is empty.
 func (m *Message) IdempotencyKey() (key []byte, rest Properties) {
-	if m.Flags&Keyed == 0 || len(m.Properties) == 0 {
+	if len(m.Properties) == 0 {
 		return nil, m.Properties
 	}
 	name, value, rest, reason := m.Properties.next()

@@ -166,3 +166,30 @@ func TestIdempotencyOff(t *testing.T) {
 		t.Errorf("a key of 256 bytes: %v", err)
 	}
 }
+
+// TestIdempotencyKeyIsNotCopied retries a message that was put with a key and moved: the copy is delivered, without the key.
+func TestIdempotencyKeyIsNotCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, crashfs.New(crashfs.Options{}), broker.Options{})
+		ctx := t.Context()
+		r := mustPut(t, b, broker.Message{Topic: "orders", IdempotencyKey: "k", Body: []byte("x"), At: broker.In(time.Hour)})
+		if _, err := b.Fire(ctx, r.Handle); err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		ctx, cancel := context.WithCancel(ctx)
+		err := b.Consume(ctx, "orders", "billing", func(_ context.Context, d *broker.Delivery) error {
+			if tries++; tries == 1 {
+				return errors.New("again")
+			}
+			if key, ok := d.Properties.Lookup("TIDEWHEEL_IDEMPOTENCY_KEY"); ok {
+				t.Errorf("the copy has the key %q", key)
+			}
+			cancel()
+			return nil
+		}, broker.ConsumeOptions{})
+		if tries != 2 {
+			t.Errorf("%d tries: %v", tries, err)
+		}
+	})
+}
