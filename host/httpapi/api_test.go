@@ -273,7 +273,11 @@ func TestProblems(t *testing.T) {
 		"ms word":          {"POST", messages, "x", []string{"Tidewheel-Deliver-At-Ms", "1e3"}, 422, "bad_field", "Tidewheel-Deliver-At-Ms"},
 		"two times":        {"POST", messages, "x", []string{"Tidewheel-Delay", "1s", "Tidewheel-Delay-Level", "1"}, 422, "bad_field", "Tidewheel-Delay"},
 		"two kinds":        {"POST", messages, "x", []string{"Tidewheel-Delay", "1s", "Tidewheel-Deliver-At-Ms", "5"}, 422, "bad_field", "Tidewheel-Deliver-At-Ms"},
-		"idempotency":      {"POST", messages, "x", []string{"Idempotency-Key", "1"}, 422, "not_supported_yet", "Idempotency-Key"},
+		"key twice":        {"POST", messages, "x", []string{"Idempotency-Key", "1", "Idempotency-Key", "2"}, 422, "bad_field", "Idempotency-Key"},
+		"key empty":        {"POST", messages, "x", []string{"Idempotency-Key", ""}, 422, "bad_field", "Idempotency-Key"},
+		"key half quoted":  {"POST", messages, "x", []string{"Idempotency-Key", `"a`}, 422, "bad_field", "Idempotency-Key"},
+		"key and more":     {"POST", messages, "x", []string{"Idempotency-Key", `"a"b`}, 422, "bad_field", "Idempotency-Key"},
+		"key long":         {"POST", messages, "x", []string{"Idempotency-Key", strings.Repeat("k", 256)}, 413, "too_large", ""},
 		"misspelt header":  {"POST", messages, "x", []string{"Tidewheel-Delay-Levle", "3"}, 422, "bad_field", "Tidewheel-Delay-Levle"},
 		"two levels":       {"POST", messages, "x", []string{"Tidewheel-Delay-Level", "3", "Tidewheel-Delay-Level", "4"}, 422, "bad_field", "Tidewheel-Delay-Level"},
 		"level word":       {"POST", messages, "x", []string{"Tidewheel-Delay-Level", "10s"}, 422, "bad_field", "Tidewheel-Delay-Level"},
@@ -515,4 +519,35 @@ func FuzzPut(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A put that is repeated with its key is answered with the first one's result, and stored once.
+func TestIdempotency(t *testing.T) {
+	a := httpapi.Handler(newBroker(t), httpapi.Options{})
+	put := func(body string, header ...string) httpapi.Stored {
+		t.Helper()
+		return read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/t/messages", body, header...), 201)
+	}
+	envelope := `{"body":"x","delay":"1h","idempotency_key":"a \\\"b","properties":{"p":"1"}}`
+	first := put("x", "Idempotency-Key", `"a \\\"b"`, "Tidewheel-Delay", "30m", "Tidewheel-Property", "p=1")
+	again := put("x", "Idempotency-Key", `a \"b`, "Tidewheel-Delay", "30m", "Tidewheel-Property", "p=1")
+	third := put(envelope, "Content-Type", httpapi.EnvelopeType)
+	for _, s := range []httpapi.Stored{again, third} {
+		if first.Replayed || !s.Replayed || s.ID != first.ID || s.Handle != first.Handle || s.DueMs != first.DueMs {
+			t.Errorf("%+v, the first one was %+v", s, first)
+		}
+	}
+	w := do(t, a, "POST", "/v1/topics/t/messages", "y", "Idempotency-Key", `a \"b`)
+	if p := read[httpapi.Problem](t, w, 422); p.Code != "idempotency_mismatch" {
+		t.Errorf("%+v", p)
+	}
+	if other := read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/u/messages", "y", "Idempotency-Key", `a \"b`), 201); other.Replayed {
+		t.Errorf("in another topic: %+v", other)
+	}
+	if topic := read[httpapi.Topic](t, do(t, a, "GET", "/v1/topics/t", ""), 200); topic.Pending != 1 {
+		t.Errorf("%+v", topic)
+	}
+	if m := read[httpapi.Timer](t, do(t, a, "GET", "/v1/timers/"+first.Handle, ""), 200); len(m.Properties) != 1 || m.Properties["p"] != "1" {
+		t.Errorf("%+v", m.Properties)
+	}
 }

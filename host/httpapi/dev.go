@@ -147,9 +147,10 @@ func (a *API) showMessage(c *call) error {
 	if err != nil {
 		return err
 	}
+	_, own := m.IdempotencyKey()
 	out := StoredMessage{
 		ID: id, Queue: int(m.Queue), Position: Int64(m.Position), Key: string(m.Key), Tag: string(m.Tag),
-		Properties: wireProperties(m.Properties), DelayLevel: int(m.Level), DueMs: m.DueMs, StoredMs: m.StoreMs, BornMs: m.BornMs,
+		Properties: wireProperties(own), DelayLevel: int(m.Level), DueMs: m.DueMs, StoredMs: m.StoreMs, BornMs: m.BornMs,
 	}
 	out.Body, out.BodyBase64 = wireBody(m.Body)
 	for i := range topics {

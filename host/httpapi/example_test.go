@@ -1,12 +1,14 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/afero"
 
 	"github.com/tidewheel/tidewheel/fsadapter"
@@ -40,4 +42,38 @@ func Example() {
 	// Output:
 	// 201 true
 	// 422 false
+}
+
+// Within another program the API has a prefix, that program's authentication, and its registry of metrics.
+func ExampleHandler_embedded() {
+	b, err := broker.Open(broker.Env{FS: fsadapter.New(afero.NewMemMapFs())}, ".", broker.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer b.Close()
+	api := httpapi.Handler(b, httpapi.Options{Prefix: "/tidewheel", ReadOnly: true, AnyHost: true})
+	defer api.Close()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(httpapi.Collector(b))
+	mux := http.NewServeMux()
+	mux.Handle("/tidewheel/", api)
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	for _, method := range []string{"GET", "PUT"} {
+		req, _ := http.NewRequest(method, server.URL+"/tidewheel/v1/topics/orders", strings.NewReader(`{"queues":1}`))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		var p httpapi.Problem
+		_ = json.NewDecoder(resp.Body).Decode(&p)
+		resp.Body.Close()
+		fmt.Println(resp.StatusCode, p.Code)
+	}
+	// Output:
+	// 404 unknown_topic
+	// 403 read_only
 }

@@ -36,13 +36,15 @@ var messageRoutes = []route{
 			{in: inHeader, name: HeaderTag, text: "of the message, to filter by"},
 			{in: inHeader, name: HeaderQueue, kind: kindWhole, max: math.MaxInt32, text: "the queue; none: the broker chooses"},
 			{in: inHeader, name: HeaderProperty, list: true, text: "name=value, as often as needed"},
+			{in: inHeader, name: HeaderIdempotency,
+				text: "a second put with it into the topic is answered with the first one's result, for a day unless the server is set otherwise"},
 		},
 		takes: []content{
 			{rawMedia, nil, "the message; any other content type but that of an Envelope is the same"},
 			{EnvelopeType, reflect.TypeFor[Envelope](), ""},
 		},
 		gives: jsonOf[Stored](), status: http.StatusCreated,
-		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range"}, putProblems...),
+		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range", "idempotency_mismatch", "idempotency_busy", "broadcast"}, putProblems...),
 		handle:   (*API).putMessage,
 	},
 	{
@@ -146,7 +148,7 @@ func (a *API) stored(topic string, r broker.Receipt) *Stored {
 	now := a.b.NowMs()
 	s := &Stored{
 		ID: r.ID, Topic: topic, Queue: r.Queue, Position: Int64(r.Position), State: StateVisible, Now: instantText(now),
-		DelayLevel: r.Level, Clamped: r.Clamped, Past: r.Past,
+		DelayLevel: r.Level, Clamped: r.Clamped, Past: r.Past, Replayed: r.Replayed,
 	}
 	if r.Outcome == engine.Scheduled {
 		s.Handle, s.State = r.Handle, StateScheduled
@@ -312,7 +314,8 @@ func (a *API) wireMessage(queue int, m *engine.Message) Message {
 	out.ID = a.b.ID(m.First)
 	out.Key, out.Tag = string(m.Key), string(m.Tag)
 	out.DelayLevel, out.DueMs, out.StoredMs, out.BornMs = int(m.Level), m.DueMs, m.StoreMs, m.BornMs
-	out.Properties = wireProperties(m.Properties)
+	_, own := m.IdempotencyKey()
+	out.Properties = wireProperties(own)
 	out.Body, out.BodyBase64 = wireBody(m.Body)
 	return out
 }

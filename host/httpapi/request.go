@@ -187,12 +187,42 @@ func (c *call) ourHeaders() error {
 			return badField(name, strings.Join(values, " and "), "one value", "send it once")
 		}
 	}
-	if key := c.r.Header.Get("Idempotency-Key"); key != "" {
-		p := problem("not_supported_yet")
-		p.Field, p.Got, p.Fix = "Idempotency-Key", shorten(key), "leave it out, and expect a repeated put twice"
-		return p
-	}
 	return nil
+}
+
+// idempotencyKey is the key of the header, as it is or as a string of structured fields, in quotes.
+func idempotencyKey(h http.Header) (string, error) {
+	values := h.Values(HeaderIdempotency)
+	if len(values) == 0 {
+		return "", nil
+	}
+	key, ok := values[0], len(values) == 1
+	if strings.HasPrefix(key, `"`) {
+		key, ok = unquote(key)
+	}
+	if !ok || key == "" {
+		return "", badField(HeaderIdempotency, strings.Join(values, " and "), `one key, as order-42 or "order-42"`, "")
+	}
+	return key, nil
+}
+
+// unquote reads a string of RFC 8941: a backslash stands before a quote and before itself, and nowhere else.
+func unquote(text string) (string, bool) {
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return b.String(), i == len(text)-1
+		case c == '\\':
+			if i++; i == len(text) || text[i] != '"' && text[i] != '\\' {
+				return "", false
+			}
+			b.WriteByte(text[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", false
 }
 
 // rawMessage is a message whose body is the request's.
@@ -200,6 +230,9 @@ func (a *API) rawMessage(topic string, h http.Header, body []byte) (broker.Messa
 	m := broker.Message{Topic: topic, Key: h.Get(HeaderKey), Tag: h.Get(HeaderTag), Body: body}
 	var err error
 	if m.At, err = a.headerTime(h); err != nil {
+		return m, err
+	}
+	if m.IdempotencyKey, err = idempotencyKey(h); err != nil {
 		return m, err
 	}
 	if text := h.Get(HeaderQueue); text != "" {
@@ -233,7 +266,7 @@ func textOnly(m broker.Message) error {
 		}
 		return badField(field, strings.ToValidUTF8(s, "�"), "UTF-8", "")
 	}
-	err := errors.Join(check("key", m.Key), check("tag", m.Tag))
+	err := errors.Join(check("key", m.Key), check("tag", m.Tag), check(HeaderIdempotency, m.IdempotencyKey))
 	for name, value := range m.Properties {
 		err = errors.Join(err, check("property", name), check("property "+name, value))
 	}
@@ -248,6 +281,11 @@ func (a *API) message(e *Envelope) (broker.Message, error) {
 	var err error
 	if m.At, err = a.envelopeTime(e); err != nil {
 		return m, err
+	}
+	if e.IdempotencyKey != nil {
+		if m.IdempotencyKey = *e.IdempotencyKey; m.IdempotencyKey == "" {
+			return m, badField("idempotency_key", "", "a key", "leave it out for none")
+		}
 	}
 	if e.Body != nil {
 		if e.BodyBase64 != nil {

@@ -68,7 +68,7 @@ func (a *API) limits(c *call) error {
 	return c.answer(Limits{
 		Levels: a.b.Levels(), MaxDelay: config.Duration(longest).String(), MaxDelayMs: longest.Milliseconds(),
 		TimersPage: maxTimers, BodyBytes: message.MaxBody, RequestBytes: maxEnvelope,
-		PropertyBytes: message.MaxProperties, KeyBytes: message.MaxKey, TagBytes: message.MaxTag,
+		PropertyBytes: message.MaxProperties, KeyBytes: message.MaxKey, IdempotencyKeyBytes: message.MaxIdempotencyKey, TagBytes: message.MaxTag,
 		MessagesPull: broker.MaxPull, MessagesBatch: maxBatch, WaitMs: broker.MaxWait.Milliseconds(),
 		TopicNameBytes: message.MaxTopic,
 	})

@@ -165,7 +165,8 @@ func (a *API) showTimer(c *call) error {
 	queue := int(m.Queue)
 	out.Queue, out.Key, out.Tag, out.DelayLevel = &queue, string(m.Key), string(m.Tag), int(m.Level)
 	out.StoredMs, out.BornMs = m.StoreMs, m.BornMs
-	out.Properties = wireProperties(m.Properties)
+	_, own := m.IdempotencyKey()
+	out.Properties = wireProperties(own)
 	out.Body, out.BodyBase64 = wireBody(m.Body)
 	return c.answer(out)
 }

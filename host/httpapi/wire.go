@@ -19,6 +19,9 @@ const (
 	HeaderTag      = "Tidewheel-Tag"
 	HeaderQueue    = "Tidewheel-Queue"
 	HeaderProperty = "Tidewheel-Property"
+
+	// HeaderIdempotency makes a repeated put harmless: the second one is answered with the first one's result.
+	HeaderIdempotency = "Idempotency-Key"
 )
 
 // Int64 is a number that is a string in JSON. It is read from either.
@@ -47,15 +50,16 @@ func (n *Int64) UnmarshalJSON(b []byte) error {
 
 // Envelope is a message in JSON.
 type Envelope struct {
-	Topic      string            `json:"topic,omitempty" doc:"in a batch; elsewhere the path says it"`
-	Body       *string           `json:"body,omitempty"`
-	BodyBase64 []byte            `json:"body_base64,omitempty" doc:"instead of body"`
-	DelayLevel int               `json:"delay_level,omitempty" doc:"beside no other time; 1 is the first"`
-	Key        string            `json:"key,omitempty"`
-	Tag        string            `json:"tag,omitempty"`
-	Queue      *int              `json:"queue,omitempty" doc:"none: the broker chooses"`
-	Properties map[string]string `json:"properties,omitempty"`
-	BornMs     int64             `json:"born_ms,omitempty"`
+	Topic          string            `json:"topic,omitempty" doc:"in a batch; elsewhere the path says it"`
+	Body           *string           `json:"body,omitempty"`
+	BodyBase64     []byte            `json:"body_base64,omitempty" doc:"instead of body"`
+	DelayLevel     int               `json:"delay_level,omitempty" doc:"beside no other time; 1 is the first"`
+	Key            string            `json:"key,omitempty"`
+	Tag            string            `json:"tag,omitempty"`
+	Queue          *int              `json:"queue,omitempty" doc:"none: the broker chooses"`
+	Properties     map[string]string `json:"properties,omitempty"`
+	BornMs         int64             `json:"born_ms,omitempty"`
+	IdempotencyKey *string           `json:"idempotency_key,omitempty" doc:"a repeated put with it is answered with the first one's result"`
 	Time
 }
 
@@ -89,6 +93,7 @@ type Stored struct {
 	Due        string `json:"due,omitempty" format:"date-time" doc:"RFC 3339, UTC"`
 	DueMs      int64  `json:"due_ms,omitempty"`
 	DueIn      string `json:"due_in,omitempty"`
+	Replayed   bool   `json:"replayed" doc:"it was stored before, by a put with the same idempotency key"`
 	Past       bool   `json:"past,omitempty" doc:"the time asked for had passed"`
 	Now        string `json:"now" format:"date-time" doc:"the server's clock"`
 }
@@ -179,19 +184,20 @@ type Topics struct {
 
 // Limits says what is refused.
 type Limits struct {
-	Levels         string `json:"levels" doc:"level 1 first"`
-	MaxDelay       string `json:"max_delay" doc:"how far ahead a due time may lie"`
-	MaxDelayMs     int64  `json:"max_delay_ms"`
-	BodyBytes      int    `json:"body_bytes"`
-	RequestBytes   int    `json:"request_bytes" doc:"of an envelope or a batch"`
-	PropertyBytes  int    `json:"property_bytes"`
-	KeyBytes       int    `json:"key_bytes"`
-	TagBytes       int    `json:"tag_bytes"`
-	MessagesPull   int    `json:"messages_pull"`
-	MessagesBatch  int    `json:"messages_batch"`
-	TimersPage     int    `json:"timers_page"`
-	WaitMs         int64  `json:"wait_ms"`
-	TopicNameBytes int    `json:"topic_name_bytes"`
+	Levels              string `json:"levels" doc:"level 1 first"`
+	MaxDelay            string `json:"max_delay" doc:"how far ahead a due time may lie"`
+	MaxDelayMs          int64  `json:"max_delay_ms"`
+	BodyBytes           int    `json:"body_bytes"`
+	RequestBytes        int    `json:"request_bytes" doc:"of an envelope or a batch"`
+	PropertyBytes       int    `json:"property_bytes"`
+	KeyBytes            int    `json:"key_bytes"`
+	IdempotencyKeyBytes int    `json:"idempotency_key_bytes"`
+	TagBytes            int    `json:"tag_bytes"`
+	MessagesPull        int    `json:"messages_pull"`
+	MessagesBatch       int    `json:"messages_batch"`
+	TimersPage          int    `json:"timers_page"`
+	WaitMs              int64  `json:"wait_ms"`
+	TopicNameBytes      int    `json:"topic_name_bytes"`
 }
 
 // ServerTime is the server's clock.
