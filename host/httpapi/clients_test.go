@@ -45,21 +45,21 @@ func (p *pipes) dial() net.Conn {
 	return ours
 }
 
-// inBubble runs a test with a server of its own, in a bubble, where 30 s of waiting take no time.
-func inBubble(t *testing.T, test func(t *testing.T, p *pipes, b *broker.Broker)) {
-	synctest.Test(t, func(t *testing.T) {
-		b, err := broker.Open(broker.Env{FS: crashfs.New(crashfs.Options{})}, ".", broker.Options{
-			Engine: engine.Options{SegmentSize: 1 << 20, Queues: 2},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := httpapi.Handler(b, httpapi.Options{})
-		s := httpapi.NewServer(a, nil)
-		p := &pipes{make(chan net.Conn), make(chan struct{})}
-		served := make(chan error, 1)
-		go func() { served <- s.Serve(p) }()
-		test(t, p, b)
+// bubbleServer is a server of its own in a bubble, where 30 s of waiting take no time. It ends with the test.
+func bubbleServer(t *testing.T) (*pipes, *broker.Broker) {
+	t.Helper()
+	b, err := broker.Open(broker.Env{FS: crashfs.New(crashfs.Options{})}, ".", broker.Options{
+		Engine: engine.Options{SegmentSize: 1 << 20, Queues: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := httpapi.Handler(b, httpapi.Options{})
+	s := httpapi.NewServer(a, nil)
+	p := &pipes{make(chan net.Conn), make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(p) }()
+	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -69,6 +69,7 @@ func inBubble(t *testing.T, test func(t *testing.T, p *pipes, b *broker.Broker))
 			t.Error(err)
 		}
 	})
+	return p, b
 }
 
 // answerOf reads an answer; 0 when the connection ends without one.
@@ -89,7 +90,8 @@ func answerOf(t *testing.T, c net.Conn) (status int, body string) {
 // A peer that sends its headers a byte a second is let go after 5 s, one that stops within its body after 30 s; neither
 // leaves anything behind.
 func TestSlowClients(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pipes, b *broker.Broker) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := bubbleServer(t)
 		began := time.Now()
 		c := p.dial()
 		go func() { _, _ = io.Copy(io.Discard, c) }() // it takes what it is told, at least
@@ -122,7 +124,8 @@ func TestSlowClients(t *testing.T) {
 
 // A peer that does not take its answer is let go.
 func TestStuckClient(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pipes, b *broker.Broker) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := bubbleServer(t)
 		for range 4 {
 			if _, err := b.Put(t.Context(), broker.Message{Topic: "t", Body: make([]byte, 200_000)}); err != nil {
 				t.Fatal(err)
@@ -144,7 +147,8 @@ func TestStuckClient(t *testing.T) {
 
 // A reader that goes away while it waits is not waited for, nor is one of the stream of events.
 func TestVanishedClients(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pipes, b *broker.Broker) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := bubbleServer(t)
 		if err := b.DefineTopic(t.Context(), "t", 1); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +176,8 @@ func TestVanishedClients(t *testing.T) {
 
 // A body that ends in the middle stores nothing, also not the lines that came.
 func TestCutOffBatch(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *pipes, b *broker.Broker) {
+	synctest.Test(t, func(t *testing.T) {
+		p, b := bubbleServer(t)
 		c := p.dial()
 		line := `{"topic":"t","body":"x"}` + "\n"
 		fmt.Fprintf(c, "POST /v1/messages/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s{\"topic\":", 2*len(line), line)
