@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,9 +31,13 @@ func (a *app) demo() *cobra.Command {
 		Use:   "demo",
 		Short: "See it work: delayed events, cancels, moves, kill -9, and an account",
 		Long: `Some thousands of orders and reminders go into a server of their own, on real files with fsync, with levels of
-1 s, 5 s and 10 s and times of their own; some are cancelled while they wait, some moved. In the middle of it the server is killed with SIGKILL and
-started again. In the end every event is accounted for, and the exit code is 1 unless none was lost, none was
-delivered twice, none early, and what was moved came at its new time. It takes about half a minute; the files go to a temporary directory.`,
+1 s, 5 s and 10 s and times of their own; some are cancelled while they wait, some moved. In the middle of it the server is
+killed with SIGKILL and started again. In the end every event is accounted for, and the exit code is 1 unless none was lost,
+none was delivered twice, none early, and what was moved came at its new time. It takes about half a minute; the files go to
+a temporary directory.
+
+A terminal shows how it goes: what is put, pending, delivered and late, and what falls due in the seconds ahead. NO_COLOR
+leaves colours out; a terminal below 80 columns, or with TERM=dumb, shows one line. A pipe gets the account alone.`,
 		Example: "  tidewheel demo\n  tidewheel demo --kills 3 -o json\n  tidewheel demo --keep ./demo-data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,14 +85,12 @@ func (a *app) runDemo(ctx context.Context, events []demo.Event, dir string, kill
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "%d events with levels of 1 s, 5 s and 10 s and times of their own, fsync on, %d× kill -9; files in %s\n",
-		len(events), kills, dir)
-	progress, done := a.progress()
-	report, err := demo.Run(ctx, demo.Config{
-		Events: events, Exe: exe, Dir: filepath.Join(dir, "data"), KillAt: killTimes(events, kills), Down: down,
-		Check: a.demoCheck, Progress: progress,
-	})
-	done()
+	cfg := demo.Config{
+		Events: events, Exe: exe, Dir: filepath.Join(dir, "data"), KillAt: killTimes(events, kills), Down: down, Check: a.demoCheck,
+	}
+	end := a.demoShow(&cfg)
+	report, err := demo.Run(ctx, cfg)
+	end()
 	if err != nil {
 		return err
 	}
@@ -102,6 +103,24 @@ func (a *app) runDemo(ctx context.Context, events []demo.Event, dir string, kill
 		return errReported // the report says what is wrong
 	}
 	return err
+}
+
+// demoShow has a run shown on a terminal; in a pipe nothing is said but the kills.
+func (a *app) demoShow(cfg *demo.Config) (end func()) {
+	view := a.demoView()
+	if view == nil {
+		cfg.Killed = func(k demo.Kill) {
+			if k.Down == 0 {
+				fmt.Fprintln(a.stderr, k)
+			}
+		}
+		return func() {}
+	}
+	view.Say(fmt.Sprintf("%s events with delays of 1 to 10 s, fsync on, %d× kill -9; files in %s",
+		thousands(int64(len(cfg.Events))), len(cfg.KillAt), filepath.Dir(cfg.Dir)))
+	cfg.Progress = view.Show
+	cfg.Killed = func(k demo.Kill) { view.Say(k.String()) }
+	return view.End
 }
 
 // killTimes spreads the kills over the time in which events are put, never twice the same.
@@ -127,27 +146,4 @@ func (a *app) demoCheck(dir string) string {
 		return err.Error()
 	}
 	return demo.CheckClean
-}
-
-// progress shows one line that changes, on a terminal; elsewhere nothing.
-func (a *app) progress() (show func(demo.Progress), done func()) {
-	f, ok := a.stderr.(*os.File)
-	if !ok {
-		return nil, func() {}
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil, func() {}
-	}
-	const width = 100
-	show = func(p demo.Progress) {
-		state := ""
-		if p.Down {
-			state = "  killed, starting again"
-		}
-		waiting := p.Put - p.Cancelled - p.Delivered
-		line := fmt.Sprintf("%5.1f s  put %d of %d  waiting %d  cancelled %d  moved %d  delivered %d%s",
-			p.Elapsed.Seconds(), p.Put, p.Events, waiting, p.Cancelled, p.Moved, p.Delivered, state)
-		fmt.Fprintf(f, "\r%-*s", width, line)
-	}
-	return show, func() { fmt.Fprintf(f, "\r%s\r", strings.Repeat(" ", width)) }
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +47,7 @@ func TestDemoEvents(t *testing.T) {
 	}
 }
 
-// TestDemo is the demo with fewer events and short delays.
+// TestDemo is the demo with fewer events and short delays, in a pipe: beside the account there is a line for each kill.
 func TestDemo(t *testing.T) {
 	all, err := demo.ParseEvents(demoEvents)
 	if err != nil {
@@ -71,6 +73,41 @@ func TestDemo(t *testing.T) {
 	}
 	if r.Put != len(events) || r.Delivered < r.Put-r.Cancelled || r.Moved == 0 || r.Kills != 2 || r.Check != demo.CheckClean {
 		t.Errorf("report %s", stdout.Bytes())
+	}
+	if out := stdout.String() + stderr.String(); strings.ContainsAny(out, "\x1b\r") {
+		t.Errorf("control sequences in a pipe: %q", out)
+	}
+	if said := strings.Split(strings.TrimSpace(stderr.String()), "\n"); len(said) != 2 || !strings.HasPrefix(said[0], "kill -9 at ") {
+		t.Errorf("in a pipe it said %q", said)
+	}
+}
+
+// A pipe, a file and the null device are no terminals.
+func TestDemoViewInPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, f := range []*os.File{w, file, null} {
+		a := &app{stderr: f}
+		if a.demoView() != nil {
+			t.Errorf("%s is drawn on", f.Name())
+		}
+		if columns, rows := consoleSize(f); columns != 0 || rows != 0 {
+			t.Errorf("%s has %d columns and %d rows", f.Name(), columns, rows)
+		}
 	}
 }
 

@@ -17,4 +17,9 @@
 // The place of a message, topic, queue and offset, is what is counted. A consumer that dies before it has acknowledged
 // reads the same place again; that is not twice. At the end every queue is read again from its first offset, so the
 // count doesn't depend on the consumers of the run.
+//
+// # What is shown
+//
+// A run tells its caller how it goes (Config.Progress, Config.Killed), and View draws that on a terminal, in place, with
+// nothing but carriage returns, cursor up, erase and colours.
 package demo

@@ -53,6 +53,10 @@ type Counts struct {
 	Replaced  int // places that held another event before
 }
 
+// pending is how many events wait, or are on their way to a consumer. Copies whose answer the kill cut off are delivered
+// and were not acknowledged.
+func (c Counts) pending() int { return max(c.Put-c.Cancelled-c.Delivered, 0) }
+
 func newLedger(events []Event) *ledger {
 	l := &ledger{entries: make(map[string]*entry, len(events)), places: map[place]string{}}
 	for _, e := range events {
@@ -222,21 +226,29 @@ func (l *ledger) judge() Report {
 		}
 	}
 	r.Faults = l.faults
-	r.Up, r.Restart = l.lateness()
+	up, restart := l.lateness()
+	r.Up, r.Restart = newLateness(up), newLateness(restart)
 	return r
 }
 
+// lateUp is how late messages were so far that came due while the server ran.
+func (l *ledger) lateUp() Lateness {
+	l.mu.Lock()
+	up, _ := l.lateness()
+	l.mu.Unlock() // sorting holds up no consumer
+	return newLateness(up)
+}
+
 // lateness divides the arrivals: what was due before a server was back and came after the one before was killed has
-// waited for the restart.
-func (l *ledger) lateness() (up, restart Lateness) {
-	var ups, restarts []int64
+// waited for the restart. It returns µs; the caller holds mu.
+func (l *ledger) lateness() (up, restart []int64) {
 	for _, a := range l.arrivals {
 		waited := slices.ContainsFunc(l.outages, func(o outage) bool { return a.due <= o.to && a.received >= o.from })
 		if waited {
-			restarts = append(restarts, a.received-a.due)
+			restart = append(restart, a.received-a.due)
 		} else {
-			ups = append(ups, a.received-a.due)
+			up = append(up, a.received-a.due)
 		}
 	}
-	return newLateness(ups), newLateness(restarts)
+	return up, restart
 }

@@ -171,7 +171,11 @@ func TestLateness(t *testing.T) {
 		{due: 15_000, received: 25_000}, // was due while there was none
 		{due: 20_500, received: 21_000}, // after it
 	}
-	up, restart := l.lateness()
+	r := l.judge()
+	up, restart := r.Up, r.Restart
+	if so := l.lateUp(); so != up {
+		t.Errorf("so far: %+v, in the end: %+v", so, up)
+	}
 	if up.Count != 2 || up.Max != Duration(time.Millisecond) || up.P50 != Duration(500*time.Microsecond) {
 		t.Errorf("up: %+v", up)
 	}

@@ -24,16 +24,12 @@ type Config struct {
 	Down   time.Duration
 	// Check looks at the files when the server has stopped: CheckClean, or what is wrong.
 	Check func(dir string) string
-	// Progress hears how it goes, a few times a second. May be nil.
+	// Progress hears how it goes, a few times a second and in the end, from one goroutine at a time. It costs the server a
+	// look at what is ahead. May be nil.
 	Progress func(Progress)
-}
-
-// Progress is how a run goes.
-type Progress struct {
-	Counts
-	Events  int
-	Elapsed time.Duration
-	Down    bool // there is no server right now
+	// Killed hears of each kill and, when there is a server again, of its end. Calls of Progress may come meanwhile. May be
+	// nil.
+	Killed func(Kill)
 }
 
 // producers put side by side, and cancellers cancel.
@@ -55,7 +51,9 @@ type run struct {
 	began   time.Time
 	up      upstream
 	pending sync.WaitGroup // puts and cancels
-	kills   []Duration     // from kill to ready
+	phase   atomic.Int32   // a Phase; Storing until the end, but for the kills
+	ahead   outlook
+	kills   []Duration // from kill to ready
 	starts  []Duration
 	broken  atomic.Pointer[error] // the first error that ends the run
 	cancel  context.CancelFunc
@@ -72,12 +70,14 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	r.up.set(server.URL)
+	r.phase.Store(int32(Storing))
+	stopReport := r.startReport(ctx)
+	defer stopReport()
 	var background sync.WaitGroup
 	consuming, stopConsuming := context.WithCancel(ctx)
 	for _, topic := range topics(cfg.Events) {
 		background.Go(func() { r.consume(consuming, topic) })
 	}
-	background.Go(func() { r.report(consuming) })
 	r.pending.Go(func() { r.produce(ctx) })
 
 	r.watch(server)
@@ -90,6 +90,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	r.settle(ctx)
 	stopConsuming()
 	background.Wait()
+	r.phase.Store(int32(Checking))
 	if err == nil {
 		err = r.audit(ctx)
 	}
@@ -107,6 +108,11 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	out.Kills, out.Down, out.Recover = len(r.kills), r.kills, r.starts
 	out.Check = cfg.Check(cfg.Dir)
 	out.Took = Duration(time.Since(r.began))
+	stopReport()
+	r.phase.Store(int32(Done))
+	if cfg.Progress != nil {
+		cfg.Progress(r.progress())
+	}
 	return out, nil
 }
 
@@ -159,10 +165,14 @@ func (r *run) killings(ctx context.Context, server *Process) (*Process, error) {
 		}
 		killed := time.Now()
 		server.Kill()
+		r.phase.Store(int32(Killed))
 		r.up.set("")
+		kill := Kill{At: killed.Sub(r.began), Pending: r.ledger.now().pending()}
+		r.killed(kill)
 		if !r.sleep(ctx, time.Since(r.began)+r.cfg.Down) {
 			return nil, ctx.Err()
 		}
+		r.phase.Store(int32(Recovering))
 		next, err := Launch(ctx, r.cfg.Exe, r.cfg.Dir)
 		if err != nil {
 			return nil, err
@@ -173,7 +183,10 @@ func (r *run) killings(ctx context.Context, server *Process) (*Process, error) {
 		r.starts = append(r.starts, Duration(next.Start))
 		server = next
 		r.watch(server)
+		r.phase.Store(int32(Storing))
 		r.up.set(server.URL)
+		kill.Down, kill.Recover = ready.Sub(killed), next.Start
+		r.killed(kill)
 	}
 	return server, nil
 }
@@ -405,18 +418,6 @@ func (r *run) audit(ctx context.Context) error {
 	return nil
 }
 
-// report tells how it goes.
-func (r *run) report(ctx context.Context) {
-	for r.cfg.Progress != nil {
-		r.cfg.Progress(Progress{
-			Counts: r.ledger.now(), Events: len(r.cfg.Events), Elapsed: time.Since(r.began), Down: r.up.down(),
-		})
-		if !r.sleep(ctx, time.Since(r.began)+100*time.Millisecond) {
-			return
-		}
-	}
-}
-
 // upstream is where the server is now. It is safe for concurrent use.
 type upstream struct {
 	mu      sync.Mutex
@@ -456,12 +457,6 @@ func (u *upstream) client(ctx context.Context) (c *client.Client, changed <-chan
 			return nil, nil, ctx.Err()
 		}
 	}
-}
-
-func (u *upstream) down() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.c == nil
 }
 
 func (u *upstream) closeIdle() {
