@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -62,20 +63,30 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// bare runs the hook of a module in the runtime alone, without the host of this package.
-func bare(b *testing.B, config wazero.RuntimeConfig, module []byte, records []abi.Record) {
+// bareModule starts a guest in the runtime alone, without the host of this package.
+func bareModule(tb testing.TB, config wazero.RuntimeConfig, module []byte) api.Module {
+	tb.Helper()
 	r := wazero.NewRuntimeWithConfig(ctx, config.WithMemoryLimitPages(256))
-	defer r.Close(ctx)
+	tb.Cleanup(func() { r.Close(ctx) })
 	wasi_snapshot_preview1.MustInstantiate(ctx, r)
-	if _, err := r.NewHostModuleBuilder("tw_v1").NewFunctionBuilder().WithGoModuleFunction(
-		api.GoModuleFunc(func(context.Context, api.Module, []uint64) {}),
-		[]api.ValueType{api.ValueTypeI32, api.ValueTypeI32, api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export("log").Instantiate(ctx); err != nil {
-		b.Fatal(err)
+	host := r.NewHostModuleBuilder("tw_v1")
+	for name, params := range map[string]int{"log": 3, "json_get": 4} {
+		host.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }),
+			slices.Repeat([]api.ValueType{api.ValueTypeI32}, params), []api.ValueType{api.ValueTypeI32}).Export(name)
+	}
+	if _, err := host.Instantiate(ctx); err != nil {
+		tb.Fatal(err)
 	}
 	mod, err := r.InstantiateWithConfig(ctx, module, wazero.NewModuleConfig().WithStartFunctions("_initialize"))
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
+	return mod
+}
+
+// bare runs the filter of a guest over the same batch again and again.
+func bare(b *testing.B, config wazero.RuntimeConfig, module []byte, records []abi.Record) {
+	mod := bareModule(b, config, module)
 	size := abi.Size(records)
 	res, err := mod.ExportedFunction("tw_alloc").Call(ctx, uint64(size))
 	if err != nil {
@@ -99,10 +110,19 @@ func bare(b *testing.B, config wazero.RuntimeConfig, module []byte, records []ab
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(records)), "ns/record")
 }
 
-// BenchmarkFuel is a JSON filter in Go over records of 1 KiB in batches of 64: the plain module, with fuel, and with the
-// runtime's own way to stop a guest.
+// BenchmarkFuel is a filter in Go over records of 1 KiB in batches of 64: the plain module, with fuel, and with the runtime's
+// own way to stop a guest. "json" reads with encoding/json; "scan" looks for one value byte by byte, the worst case for fuel
+// in a Go guest, whose every jump passes a loop header.
 func BenchmarkFuel(b *testing.B) {
-	module := buildGo(b)
+	b.Run("json", func(b *testing.B) { fuelRatio(b, jsonGuest) })
+	b.Run("scan", func(b *testing.B) { fuelRatio(b, goGuest) })
+}
+
+func fuelRatio(b *testing.B, build func() ([]byte, error)) {
+	module, err := build()
+	if err != nil {
+		b.Fatal(err)
+	}
 	m, err := wasm.Parse(module, wasm.DefaultLimits())
 	if err != nil {
 		b.Fatal(err)

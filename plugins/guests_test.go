@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -9,26 +10,35 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tetratelabs/wazero"
+
 	"github.com/tidewheel/tidewheel/plugins"
 	"github.com/tidewheel/tidewheel/plugins/abi"
+	"github.com/tidewheel/tidewheel/plugins/internal/fuel"
+	"github.com/tidewheel/tidewheel/plugins/internal/wasm"
 )
 
-// goGuest builds the Go plugin of the tests, once.
-var goGuest = sync.OnceValues(func() ([]byte, error) {
+// goGuest and jsonGuest build the Go plugins of the tests, once.
+var (
+	goGuest   = sync.OnceValues(func() ([]byte, error) { return buildGuest("./guest/testdata/filter") })
+	jsonGuest = sync.OnceValues(func() ([]byte, error) { return buildGuest("./guest/testdata/json") })
+)
+
+func buildGuest(pkg string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "goguest")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "filter.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, "./guest/testdata/filter")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, pkg)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(file)
-})
+}
 
 func buildGo(t testing.TB) []byte {
 	t.Helper()
@@ -183,4 +193,61 @@ func TestCGuest(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// TestGuestsSameWithFuel: what compilers make of real programs gives the same with and without fuel.
+func TestGuestsSameWithFuel(t *testing.T) {
+	for name, build := range map[string]func(testing.TB) []byte{"go": buildGo, "c": buildC} {
+		t.Run(name, func(t *testing.T) {
+			plain := build(t)
+			m, err := wasm.Parse(plain, wasm.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			metered, _, err := fuel.Rewrite(m, fuel.Options{Initial: 1 << 40, MemoryPages: 256})
+			if err != nil {
+				t.Fatal(err)
+			}
+			records := bodies("a", "d", "", `{"paid":true}`, `{"paid": [{"a":"}\""}]}`, `{"x":1,"paid":"y"}`, "c", "l", strings.Repeat("z", 100))
+			for _, hook := range []string{"tw_filter", "tw_transform"} {
+				want, got := bareBatch(t, plain, hook, records), bareBatch(t, metered, hook, records)
+				if !bytes.Equal(want, got) {
+					t.Errorf("%s: the batches differ", hook)
+				}
+			}
+		})
+	}
+}
+
+// bareBatch is a batch and its output after a hook of a module that runs without this package; nil when it has no such hook.
+func bareBatch(t *testing.T, module []byte, hook string, records []abi.Record) []byte {
+	t.Helper()
+	mod := bareModule(t, wazero.NewRuntimeConfigCompiler(), module)
+	f := mod.ExportedFunction(hook)
+	if f == nil {
+		return nil
+	}
+	size := abi.Size(records)
+	res, err := mod.ExportedFunction("tw_alloc").Call(ctx, uint64(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, _ := mod.Memory().Read(uint32(res[0]), uint32(size))
+	if err := abi.Encode(view, abi.Head{Hook: abi.Filter}, records); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := f.Call(ctx, res[0]); err != nil || status[0] != 0 {
+		t.Fatalf("%s: %v, %v", hook, status, err)
+	}
+	view, _ = mod.Memory().Read(uint32(res[0]), uint32(size))
+	b, err := abi.Open(view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ptr, n, _ := b.Output()
+	out, ok := mod.Memory().Read(ptr, n)
+	if !ok {
+		t.Fatal("output outside the memory")
+	}
+	return append(append([]byte(nil), view...), out...)
 }

@@ -63,6 +63,7 @@ const TrialCalls = 64
 type generation struct {
 	m      *Module
 	number uint64
+	users  sync.WaitGroup // batches in hand; added to under the plugin's mu, and only while it is current
 }
 
 // NewPlugin makes a plugin of a module, which belongs to it from then on. It returns ErrBudget, and closes the module, when the
@@ -92,6 +93,7 @@ func (p *Plugin) Decide(ctx context.Context, call Call, records []abi.Record, a 
 		return err
 	}
 	defer p.busy.Done()
+	defer g.users.Done()
 	a.Digest, a.Generation = g.m.digest, g.number
 	d := decider{ctx: ctx, m: g.m, call: call, records: records, a: a, limit: g.m.spec.Policy.QuarantineAfter}
 	switch {
@@ -152,6 +154,7 @@ func (p *Plugin) enter(nowMs int64, n int) (*generation, State, error) {
 		return nil, 0, ErrClosed
 	}
 	p.busy.Add(1)
+	p.current.users.Add(1)
 	state := p.state
 	switch {
 	case p.state == Quarantined && nowMs >= p.until && n > 0:
@@ -231,10 +234,14 @@ func (p *Plugin) Swap(m *Module) error {
 	return nil
 }
 
-// retire closes a generation in the background: batches may still be in its hands.
+// retire closes a generation in the background, when the last batch has left it: a batch that has lost its instance to a death
+// still needs another one.
 func (p *Plugin) retire(g *generation) {
 	if g != nil {
-		p.retiring.Go(func() { g.m.Close() })
+		p.retiring.Go(func() {
+			g.users.Wait()
+			g.m.Close()
+		})
 	}
 }
 

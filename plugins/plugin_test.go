@@ -300,11 +300,12 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// verdicts is a plugin that answers everything with one verdict.
+// verdicts is a plugin that answers everything with one verdict, and dies on a body that begins with '!'.
 func verdicts(v int64) []byte {
 	m := plugintest.Guest()
 	for h := abi.Publish; h < abi.Hooks; h++ {
-		m.Hook(h.Export(), fmt.Sprintf("i64.const %d", v))
+		m.Hook(h.Export(), fmt.Sprintf(`
+			local.get $len if result=i32 local.get $body i32.load8_u else i32.const 0 end i32.const 33 i32.eq if unreachable end i64.const %d`, v))
 	}
 	return m.Bytes()
 }
@@ -320,13 +321,13 @@ func TestHammerDecideSwap(t *testing.T) {
 		wg.Go(func() {
 			var a plugins.Answer
 			for range 200 {
-				if err := p.Decide(ctx, filter, bodies("a", "b", "c"), &a); err != nil {
+				if err := p.Decide(ctx, filter, bodies("a", "!", "c"), &a); err != nil {
 					t.Error(err)
 					return
 				}
-				for _, d := range a.Decisions {
-					if uint64(d.Verdict.Code()) != a.Generation {
-						t.Errorf("code %d by generation %d", d.Verdict.Code(), a.Generation)
+				for i, d := range a.Decisions {
+					if (d.Failure != nil) != (i == 1) || i != 1 && uint64(d.Verdict.Code()) != a.Generation {
+						t.Errorf("record %d: code %d by generation %d, %v", i, d.Verdict.Code(), a.Generation, d.Failure)
 					}
 				}
 			}
