@@ -137,8 +137,8 @@ func TestPackagingDockerfile(t *testing.T) {
 
 // TestPackagingBinary builds as the Dockerfile does; the result is static, since the image has no loader.
 func TestPackagingBinary(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the image is one for Linux")
+	if runtime.GOOS != "linux" || testing.Short() {
+		t.Skip("the image is one for Linux, and building it is not short")
 	}
 	command := ""
 	for _, in := range dockerfile(t) {
