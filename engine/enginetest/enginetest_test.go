@@ -28,7 +28,7 @@ func TestHistoryText(t *testing.T) {
 
 func TestShrink(t *testing.T) {
 	h := RandomHistory(3, 200)
-	h.Ops[150] = Op{"forge", 9, 9}
+	h.Ops[100], h.Ops[150] = Op{"put", 9, 9}, Op{"forge", 9, 9}
 	calls := 0
 	small := Shrink(h, time.Minute, time.Now, func(h History) error {
 		calls++
