@@ -32,6 +32,7 @@ func TestLeaseModel(t *testing.T) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newLeaseModel(t, seed)
+				m.sleep = time.Sleep
 				for range steps {
 					m.step()
 					if t.Failed() {
@@ -64,9 +65,10 @@ type heldLease struct {
 }
 
 type leaseModel struct {
-	t   *testing.T
-	b   *brokertest.Broker
-	rng *rand.Rand
+	t     *testing.T
+	b     *brokertest.Broker
+	rng   *rand.Rand
+	sleep func(time.Duration) // of the bubble
 
 	bodies   int
 	waiting  map[string]bool // stored, and neither acked nor known to be dead
@@ -101,7 +103,7 @@ func (m *leaseModel) step() {
 	case n < 86:
 		m.extend()
 	case n < 97:
-		time.Sleep(time.Duration(m.rng.IntN(3000)) * time.Millisecond)
+		m.sleep(time.Duration(m.rng.IntN(3000)) * time.Millisecond)
 	default:
 		m.crash()
 	}
@@ -314,7 +316,7 @@ func (m *leaseModel) drain() {
 		for len(m.held) > 0 {
 			m.ack()
 		}
-		time.Sleep(2 * time.Second)
+		m.sleep(2 * time.Second)
 	}
 	for d, err := range m.b.DeadLetters(m.t.Context(), "g", broker.DeadFilter{}) {
 		if err != nil || d.Attempts > leaseAttempts || d.Attempts < 1 || d.Err != nil {
