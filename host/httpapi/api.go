@@ -121,6 +121,7 @@ func loopbackHost(hostport string) bool {
 
 // serve wraps a route's handler: what it returns is answered as a problem.
 func (a *API) serve(rt *route) http.HandlerFunc {
+	count := a.meter.of(rt)
 	return func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		sent := &recorder{ResponseWriter: w}
@@ -131,7 +132,7 @@ func (a *API) serve(rt *route) http.HandlerFunc {
 				asProblem(err).write(sent)
 			}
 		}
-		a.meter.answered(rt.id, sent.code(), time.Since(began))
+		count.answered(sent.code(), time.Since(began))
 	}
 }
 

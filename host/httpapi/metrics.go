@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,6 +33,7 @@ type snapshot struct {
 	counts broker.Measures
 	topics []engine.TopicInfo
 	levels []engine.LevelInfo
+	groups []broker.GroupInfo
 	disk   map[string]int64
 	oldest int64 // due time of the message that waits and is due first, ms; 0: none waits
 }
@@ -113,6 +115,34 @@ var brokerMetrics = [...]metric{
 		read: value(func(s *snapshot) float64 { return float64(s.stats.Topics) })},
 	{name: "tidewheel_groups", kind: "gauge", help: "Consumer groups.",
 		read: value(func(s *snapshot) float64 { return float64(s.stats.Groups) })},
+	{name: "tidewheel_group_lag_messages", kind: "gauge", labels: []string{"group"},
+		help: "Messages that a consumer group is not done with, over all its topics.",
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for i := range s.groups {
+				emit(float64(s.groups[i].Lag()), s.groups[i].Name)
+			}
+		}},
+	{name: "tidewheel_group_leased_messages", kind: "gauge", labels: []string{"group"},
+		help: "Messages that readers of a consumer group have and have not acked.",
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for i := range s.groups {
+				emit(float64(s.groups[i].Leased()), s.groups[i].Name)
+			}
+		}},
+	{name: "tidewheel_group_retrying_messages", kind: "gauge", labels: []string{"group"},
+		help: "Messages that come again to a consumer group.",
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for i := range s.groups {
+				emit(float64(s.groups[i].Retrying), s.groups[i].Name)
+			}
+		}},
+	{name: "tidewheel_group_dead_letters", kind: "gauge", labels: []string{"group"},
+		help: "Messages that a consumer group gave up.",
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for i := range s.groups {
+				emit(float64(s.groups[i].DeadLetters), s.groups[i].Name)
+			}
+		}},
 	{name: "tidewheel_replayed_bytes", kind: "gauge", help: "Bytes of log that the last start read.",
 		read: value(func(s *snapshot) float64 { return float64(s.stats.Replayed) })},
 	{name: "tidewheel_log_end_bytes", kind: "counter", help: "Bytes that were ever appended to the log.",
@@ -193,6 +223,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// scrapeTime is how long a scrape waits for what has to be durable before it is told.
+const scrapeTime = time.Second
+
 // snapshot asks the broker; false when it is closed. What cannot be read at the moment is left out.
 func (c *collector) snapshot() (*snapshot, bool) {
 	stats, err := c.b.Stats()
@@ -204,6 +237,9 @@ func (c *collector) snapshot() (*snapshot, bool) {
 	s.levels, _ = c.b.LevelInfos()
 	s.disk, _ = c.b.DiskUsage()
 	s.oldest = c.b.FirstDue()
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
+	defer cancel()
+	s.groups, _ = c.b.Groups(ctx)
 	return s, true
 }
 
@@ -239,10 +275,26 @@ func newMeter(b *broker.Broker) *meter {
 	return m
 }
 
+// routeMeter is where the requests of one route are counted; that of most answers is looked up once.
+type routeMeter struct {
+	m     *meter
+	rt    *route
+	done  prometheus.Counter // of the success
+	times prometheus.Observer
+}
+
+func (m *meter) of(rt *route) routeMeter {
+	return routeMeter{m, rt, m.requests.WithLabelValues(rt.id, strconv.Itoa(rt.code())), m.times.WithLabelValues(rt.id)}
+}
+
 // answered counts a request.
-func (m *meter) answered(operation string, status int, took time.Duration) {
-	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Inc()
-	m.times.WithLabelValues(operation).Observe(took.Seconds())
+func (r *routeMeter) answered(status int, took time.Duration) {
+	if status == r.rt.code() {
+		r.done.Inc()
+	} else {
+		r.m.requests.WithLabelValues(r.rt.id, strconv.Itoa(status)).Inc()
+	}
+	r.times.Observe(took.Seconds())
 }
 
 // metrics answers a scrape.

@@ -93,6 +93,7 @@ func TestMetrics(t *testing.T) {
 	ask(a, "PUT", "/v1/topics/u", `{"queues":0}`)
 	ask(a, "POST", "/v1/topics/t/ack", `{"group":"g","offsets":[{"queue":0,"offset":"1"}]}`)
 	ask(a, "PUT", "/v1/topics/u", `{"queues":1}`)
+	consume(t, b)
 	now.Add(1500)
 	if err := b.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
@@ -125,6 +126,33 @@ func TestMetrics(t *testing.T) {
 	}
 	if got, want := after["tidewheel_lateness_seconds_sum"], .5; got < want-.01 || got > want+.01 {
 		t.Errorf("lateness is %v s, want %v", got, want)
+	}
+}
+
+// consume has a group that acks nothing of three messages: one is leased, one is put off, and one is a dead letter.
+func consume(t *testing.T, b *broker.Broker) {
+	t.Helper()
+	for range 3 {
+		if _, err := b.Put(t.Context(), broker.Message{Topic: "c", Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var p broker.Pulled
+	if err := b.Pull(t.Context(), broker.PullRequest{Topic: "c", Group: "readers"}, &p); err != nil {
+		t.Fatal(err)
+	}
+	var receipts []string
+	for d := range p.Deliveries() {
+		receipts = append(receipts, d.Receipt)
+	}
+	if len(receipts) != 3 {
+		t.Fatalf("%d messages", len(receipts))
+	}
+	if _, err := b.Retry(t.Context(), receipts[1], broker.RetryOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Reject(t.Context(), receipts[2], "x"); err != nil {
+		t.Fatal(err)
 	}
 }
 

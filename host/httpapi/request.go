@@ -30,9 +30,12 @@ const (
 // bytes are the caller's. After an error nothing more is read of it.
 func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	rc := http.NewResponseController(w)
+	began := time.Now()
 	deadline(rc.SetReadDeadline, bodyTime)
 	b, err := readWhole(w, r, limit)
-	deadline(rc.SetWriteDeadline, answerTime) // the body may have used up what there was
+	if time.Since(began) > time.Second { // the body has used up some of the time of the answer
+		deadline(rc.SetWriteDeadline, answerTime)
+	}
 	if err != nil {
 		leaveBody(w)
 		return nil, err
