@@ -23,7 +23,7 @@ func (a *app) data() *cobra.Command {
 		Args:  cobra.NoArgs, // an unknown verb below
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.dataCheck(), a.dataDump(), a.dataRebuild(), a.dataRepair())
+	cmd.AddCommand(a.dataCheck(), a.dataDump(), a.dataSize(), a.dataExport(), a.dataImport(), a.dataRebuild(), a.dataRepair())
 	return cmd
 }
 

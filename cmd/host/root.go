@@ -105,8 +105,10 @@ exactly once in their topic, also after a crash.
 		a.demo(), a.dev(), a.serve(), a.put(), a.consume(),
 		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(), a.bulk(), a.watch(),
 		a.stats(), a.topic(), a.group(), a.dlq(),
-		a.data(), a.config(), a.bench(), a.version(),
+		a.data(), a.config(), a.bench(), a.completion(), a.version(),
 	)
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, noFiles)) // it is there
+	a.completes(cmd)
 	return cmd
 }
 

@@ -1,27 +1,37 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidewheel/tidewheel/host/client"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
 
 func (a *app) show() *cobra.Command {
 	var f timeFlags
+	var key, topic string
 	cmd := &cobra.Command{
-		Use:   "show HANDLE",
+		Use:   "show HANDLE | --key KEY [--topic TOPIC]",
 		Short: "Show a delayed message: its state, when it is due, its properties and body",
 		Long: `Show a delayed message: its state, when it is due, and while it waits its properties and body. A cancelled one has
-its body as long as it is in the log; explain tells where a delivered one is.`,
-		Example: "  tidewheel show tw1.AQAAAAAB...\n  tidewheel show tw1.AQAAAAAB... -o json | jq -r .body",
-		Args:    cobra.ExactArgs(1),
+its body as long as it is in the log; explain tells where a delivered one is. With --key it is the one that waits and has
+this key; if there are several, it lists their handles.`,
+		Example: `  tidewheel show tw1.AQAAAAAB...
+  tidewheel show --key order-42
+  tidewheel show tw1.AQAAAAAB... -o json | jq -r .body`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (key != "") || topic != "" && key == "" {
+				return fmt.Errorf("%w: show needs a HANDLE, or --key", errUsage)
+			}
 			c, err := a.client()
 			if err != nil {
 				return err
@@ -30,6 +40,13 @@ its body as long as it is in the log; explain tells where a delivered one is.`,
 			if _, err := f.zone(); err != nil {
 				return err
 			}
+			if key != "" {
+				handle, err := a.byKey(cmd.Context(), c, topic, key)
+				if err != nil {
+					return err
+				}
+				args = []string{handle}
+			}
 			t, err := c.Timer(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -37,8 +54,45 @@ its body as long as it is in the log; explain tells where a delivered one is.`,
 			return a.one(t, func(w io.Writer) { timerTable(w, &t, &f) })
 		},
 	}
+	cmd.Flags().StringVar(&key, "key", "", "the one that waits and has this key")
+	cmd.Flags().StringVar(&topic, "topic", "", "of --key: only in this topic")
 	f.addZone(cmd)
 	return a.reads(a.withURL(cmd))
+}
+
+// keyMost is how many handles of one key are listed.
+const keyMost = 20
+
+// byKey finds the one message that waits and has a key. A list compares hashes, so each is looked at.
+func (a *app) byKey(ctx context.Context, c *client.Client, topic, key string) (string, error) {
+	var found []string
+	for w, err := range c.Timers(ctx, client.List{Topic: topic, Key: key}) {
+		if err != nil {
+			return "", err
+		}
+		t, err := c.Timer(ctx, w.Handle)
+		if err != nil {
+			return "", err
+		}
+		if t.Key == key && t.State == httpapi.StateScheduled {
+			found = append(found, fmt.Sprintf("%s due %s", w.Handle, w.Due))
+		}
+		if len(found) == keyMost {
+			break
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("%w: no message waits that has the key %q", errNotFound, key)
+	case 1:
+		handle, _, _ := strings.Cut(found[0], " ")
+		return handle, nil
+	}
+	more := ""
+	if len(found) == keyMost {
+		more = " or more"
+	}
+	return "", fmt.Errorf("%d messages%s wait with the key %q:\n%s", len(found), more, key, strings.Join(found, "\n"))
 }
 
 func timerTable(w io.Writer, t *httpapi.Timer, f *timeFlags) {

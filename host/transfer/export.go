@@ -1,0 +1,258 @@
+package transfer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tidewheel/tidewheel/engine"
+)
+
+// ExportOptions say what is exported. The zero value is all.
+type ExportOptions struct {
+	Topics  []string // only these; nil: all
+	Waiting bool     // only messages that wait, and no offsets of groups
+	// Progress hears how many messages are written, and how many there are. It may be nil.
+	Progress func(done, total int64)
+	// Damaged hears of each message that cannot be read and is left out. It may be nil.
+	Damaged func(err error)
+}
+
+// Exported counts what was exported.
+type Exported struct {
+	Topics  int   `json:"topics"`
+	Visible int64 `json:"visible"`
+	Waiting int64 `json:"waiting"`
+	Groups  int   `json:"groups"`
+	Damaged int64 `json:"damaged"` // messages that could not be read
+	Orphans int64 `json:"orphans"` // messages that wait for a topic that was deleted: they are left out
+}
+
+// exporter writes an export.
+type exporter struct {
+	e       *engine.Engine
+	opts    ExportOptions
+	out     *bufio.Writer
+	line    bytes.Buffer
+	n       Exported
+	total   int64
+	offsets map[queueName]map[string]int64 // of groups, by queue
+	lags    map[queueName]map[string]int64
+}
+
+// queueName names a queue.
+type queueName struct {
+	topic string
+	queue int
+}
+
+// Export writes what the store in a directory holds. The store is opened, as by a server: what a crash left is put in
+// order, and nothing is delivered. After an error the lines that were written are good.
+func Export(env engine.Env, dir string, w io.Writer, opts ExportOptions) (n Exported, err error) {
+	e, err := engine.Open(env, dir, engine.Options{})
+	if err != nil {
+		return n, fmt.Errorf("transfer: export: %w", err)
+	}
+	x := &exporter{
+		e: e, opts: opts, out: bufio.NewWriterSize(w, 1<<16), offsets: map[queueName]map[string]int64{}, lags: map[queueName]map[string]int64{},
+	}
+	err = errors.Join(x.run(), x.out.Flush(), e.Close())
+	if err != nil {
+		err = fmt.Errorf("transfer: export: %w", err)
+	}
+	return x.n, err
+}
+
+func (x *exporter) wanted(topic string) bool {
+	return x.opts.Topics == nil || slices.Contains(x.opts.Topics, topic)
+}
+
+func (x *exporter) write(l Line) error {
+	x.line.Reset()
+	if err := l.encode(&x.line); err != nil {
+		return err
+	}
+	_, err := x.out.Write(x.line.Bytes())
+	return err
+}
+
+func (x *exporter) run() error {
+	if err := x.write(Line{Kind: KindExport, Version: Version}); err != nil {
+		return err
+	}
+	all, _ := x.e.Topics()
+	var topics []engine.TopicInfo
+	for _, t := range all {
+		if !x.wanted(t.Name) {
+			continue
+		}
+		topics = append(topics, t)
+		x.total += t.Pending
+		for _, q := range t.Queues {
+			if !x.opts.Waiting {
+				x.total += q.Visible - q.Min
+			}
+		}
+	}
+	for _, name := range x.opts.Topics {
+		if !slices.ContainsFunc(topics, func(t engine.TopicInfo) bool { return t.Name == name }) {
+			return fmt.Errorf("%w: %q", engine.ErrNoTopic, name)
+		}
+	}
+	groups, _ := x.e.Groups()
+	for _, g := range groups {
+		for _, o := range g.Offsets {
+			q := queueName{o.Topic, o.Queue}
+			if x.offsets[q] == nil {
+				x.offsets[q], x.lags[q] = map[string]int64{}, map[string]int64{}
+			}
+			x.offsets[q][g.Name] = o.Offset
+		}
+	}
+	for i := range topics {
+		if err := x.topic(&topics[i]); err != nil {
+			return err
+		}
+	}
+	if !x.opts.Waiting {
+		for i := range topics {
+			if err := x.visible(&topics[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := x.waiting(); err != nil {
+		return err
+	}
+	return x.groups(groups)
+}
+
+func (x *exporter) topic(t *engine.TopicInfo) error {
+	l := Line{Kind: KindTopic, Topic: t.Name, Queues: t.Count, Attrs: t.Attrs, Paused: t.Paused}
+	if len(t.Queues) > t.Count {
+		l.All = len(t.Queues)
+	}
+	x.n.Topics++
+	return x.write(l)
+}
+
+// visible writes the messages of a topic's queues.
+func (x *exporter) visible(t *engine.TopicInfo) error {
+	var p engine.Pulled
+	for queue, info := range t.Queues {
+		q := queueName{t.Name, queue}
+		for at := info.Min; at < info.Visible; at = p.Next {
+			req := engine.PullRequest{Topic: t.Name, Queue: queue, Offset: at, MaxCount: 1024, MaxBytes: 4 << 20}
+			if err := x.e.Pull(req, &p); err != nil {
+				return err
+			}
+			if p.Next <= at {
+				break
+			}
+			for i := range p.Messages {
+				m := &p.Messages[i]
+				if m.Err != nil {
+					x.damaged(fmt.Errorf("topic %s, queue %d, offset %d: %w", t.Name, queue, m.Offset, m.Err))
+					continue
+				}
+				for group, committed := range x.offsets[q] {
+					if m.Offset >= committed {
+						x.lags[q][group]++
+					}
+				}
+				l := ofMessage(t.Name, &m.Message)
+				l.Queue, l.Offset = &queue, &m.Offset
+				if err := x.write(l); err != nil {
+					return err
+				}
+				x.n.Visible++
+				x.progress()
+			}
+		}
+	}
+	return nil
+}
+
+// waiting writes the messages that wait, in the order of their due times.
+func (x *exporter) waiting() error {
+	for token := ""; ; {
+		page, err := x.e.Pending(engine.Filter{}, token, 1000)
+		if err != nil {
+			return err
+		}
+		for _, w := range page.Messages {
+			if w.Topic == "" && x.opts.Topics == nil {
+				x.n.Orphans++
+			}
+			if w.Topic == "" || !x.wanted(w.Topic) {
+				continue
+			}
+			record, err := x.e.ReadPending(w.Handle)
+			if err == nil {
+				err = x.scheduled(w.Topic, record)
+			}
+			if errors.Is(err, engine.ErrCorrupt) {
+				x.damaged(fmt.Errorf("topic %s, due at %d ms: %w", w.Topic, w.DueMs, err))
+			} else if err != nil {
+				return err
+			}
+		}
+		if token = page.Next; token == "" {
+			return nil
+		}
+	}
+}
+
+func (x *exporter) scheduled(topic string, record engine.Pending) error {
+	m, err := record.Message()
+	if err != nil {
+		return err
+	}
+	l := ofMessage(topic, &m)
+	l.State = StateScheduled
+	if err := x.write(l); err != nil {
+		return err
+	}
+	x.n.Waiting++
+	x.progress()
+	return nil
+}
+
+// groups writes the groups and how far they have come.
+func (x *exporter) groups(groups []engine.GroupInfo) error {
+	for _, g := range groups {
+		x.n.Groups++
+		if err := x.write(Line{Kind: KindGroup, Group: g.Name, Attrs: g.Attrs}); err != nil {
+			return err
+		}
+		if x.opts.Waiting {
+			continue
+		}
+		for _, o := range g.Offsets {
+			if !x.wanted(o.Topic) {
+				continue
+			}
+			lag := x.lags[queueName{o.Topic, o.Queue}][g.Name]
+			if err := x.write(Line{Kind: KindOffset, Group: g.Name, Topic: o.Topic, Queue: &o.Queue, Offset: &o.Offset, Lag: &lag}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (x *exporter) damaged(err error) {
+	x.n.Damaged++
+	if x.opts.Damaged != nil {
+		x.opts.Damaged(err)
+	}
+}
+
+func (x *exporter) progress() {
+	if x.opts.Progress != nil {
+		x.opts.Progress(x.n.Visible+x.n.Waiting, x.total)
+	}
+}
