@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,5 +259,55 @@ func TestKeysDamagedFile(t *testing.T) {
 				wantFound(t, s, key, a)
 			}
 		})
+	}
+}
+
+// A damaged block in a file of keys is told to who looks for a key there. All else goes on: messages are stored, checkpoints
+// are made.
+func TestKeysDamagedBlock(t *testing.T) {
+	s := enginetest.Open(t, enginetest.Config{Options: keyed(24 * time.Hour)})
+	for i := range 60 {
+		s.Do(keyedPut(t, s, fmt.Sprint("key ", i), 0))
+		s.Pass(time.Second)
+	}
+	disk := s.FS.(*crashfs.FS)
+	infos, err := disk.ReadDir("idempotency")
+	if err != nil || len(infos) == 0 {
+		t.Fatalf("files of keys: %v, %v", infos, err)
+	}
+	name := path.Join("idempotency", infos[0].Name)
+	f, err := disk.OpenFile(name, os.O_RDWR, 0)
+	if err == nil {
+		_, err = f.WriteAt([]byte("x"), 80)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	s.Reopen(0)
+	if _, err := s.FindKey("t", []byte("key 0")); !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		t.Errorf("a key in the damaged block: %v", err)
+	}
+	for i := range 200 { // many times the log between two checkpoints
+		p := later("more", 0)
+		p.IdempotencyKey, p.KeySince = fmt.Append(nil, "more ", i), s.Released()
+		a := s.Do(p)[0]
+		for errors.Is(a.Err, engine.ErrKey) {
+			p.KeySince = s.Released()
+			a = s.Do(p)[0]
+		}
+		s.Do(traffic(4)...)
+		if s.Pass(time.Second); a.Err != nil {
+			t.Fatalf("put %d: %v", i, a.Err)
+		}
+	}
+	if err := disk.Remove(name); err != nil { // as an operator does: it is made again from the log
+		t.Fatal(err)
+	}
+	s.Reopen(0)
+	for i := range 60 {
+		if f := lookFor(t, s, "t", fmt.Sprint("key ", i)); !f.Found {
+			t.Errorf("key %d is not found", i)
+		}
 	}
 }

@@ -3,8 +3,12 @@
 // It follows the fold over the log: an entry for each such message, hash and position. What came since the last
 // checkpoint is a table in memory; a checkpoint writes it as a run, a file of entries sorted by hash, and lists the runs
 // that there are. So memory is bounded by the log between two checkpoints, whatever the number of keys. A look-up goes
-// over the table and the runs, newest first, and reads a block or two of each run: its cost grows with the log in the
-// window. Small runs are merged into the next one.
+// over the table and the runs, newest first, and reads a block or two of each run.
+//
+// A run that a checkpoint writes takes older ones in: small ones, and, when there are four of about one size, those. So
+// there are three of each size, 65,536 to 16 million entries, and beyond that one for each 16 million keys in the window;
+// an entry is written some five times. A run that cannot be read is left as it is, and the others behind it are merged:
+// damage is met by who looks for a key, and keeps no checkpoint from being made.
 //
 // A hash says nothing for sure: whoever finds an entry reads the message and compares the key.
 //

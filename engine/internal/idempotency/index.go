@@ -18,11 +18,8 @@ import (
 	"github.com/tidewheel/tidewheel/engine/vfs"
 )
 
-// Bounds of what a run is made of.
-const (
-	tableEntries = 1 << 18 // a table with so many is written during a replay, when no checkpoint does it
-	mergeEntries = 1 << 16 // runs that have no more together become one
-)
+// tableEntries is how many a table has that is written during a replay, when no checkpoint does it.
+const tableEntries = 1 << 18
 
 // table is what came since the last run.
 type table struct {
@@ -67,8 +64,9 @@ type Index struct {
 	mu sync.RWMutex
 	// guarded by mu; changed by the writer
 	table  *table
-	frozen *table // being written
-	runs   []Run  // oldest first
+	frozen *table       // being written
+	runs   []Run        // oldest first
+	unread map[Run]bool // could not be read when they were to be merged
 	low    commitlog.Offset
 
 	files  sync.Map // name → vfs.File: those that are open
@@ -267,25 +265,15 @@ func (x *Index) readBlock(f vfs.File, r Run, number int64, block []byte, into []
 	return r.decodeBlock(file, number, block, into)
 }
 
-// readAll reads the entries of a run.
-func (x *Index) readAll(r Run) (all []Entry, err error) {
-	f, done, err := x.open(r)
+// verify reads a run whole.
+func (x *Index) verify(r Run) error {
+	s, err := x.source(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer done()
-	var block [blockSize]byte
-	var entries []Entry
-	for number := range r.blocks() {
-		if entries, err = x.readBlock(f, r, number, block[:], entries); err != nil {
-			return nil, err
-		}
-		if n := len(all); n > 0 && all[n-1].compare(entries[0]) >= 0 {
-			return nil, corrupt.Errorf(path.Join(x.dir, r.name()), headerSize+number*blockSize, "block %d is out of order", number)
-		}
-		all = append(all, entries...)
-	}
-	return all, nil
+	defer s.done()
+	_, err = mergeSources([]*source{s}, r.To, func(Entry) error { return nil })
+	return err
 }
 
 // Any says whether there is an entry of a part of the log that came at or after a logTime.
@@ -322,7 +310,7 @@ func (x *Index) Verify(whole bool) error {
 		}
 		done()
 		if whole {
-			if _, err := x.readAll(r); err != nil {
+			if err := x.verify(r); err != nil {
 				return err
 			}
 		}

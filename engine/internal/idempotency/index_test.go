@@ -138,6 +138,92 @@ func TestIndexMerges(t *testing.T) {
 	must(t, x.Close())
 }
 
+// TestIndexMergesBySize makes many runs that are too large to become one at once, and wants few of each size, and all entries.
+func TestIndexMergesBySize(t *testing.T) {
+	const each, times = 66_000, 24
+	fsys := crashfs.New(crashfs.Options{})
+	x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+	rng := rand.New(rand.NewPCG(3, 1))
+	var at idempotency.State
+	hashes := map[uint64]commitlog.Offset{}
+	for i := range times {
+		for j := range each {
+			e := idempotency.Entry{Hash: rng.Uint64(), Position: commitlog.Offset(i*each + j)}
+			if x.Add(e, int64(i)); j%1000 == 0 {
+				hashes[e.Hash] = e.Position
+			}
+		}
+		if at = checkpoint(t, x, commitlog.Offset((i+1)*each), 0); len(at.Runs) > 6 {
+			t.Fatalf("%d runs after %d checkpoints: %+v", len(at.Runs), i+1, at.Runs)
+		}
+	}
+	must(t, x.Verify(true))
+	count := int64(0)
+	for _, r := range at.Runs {
+		count += r.Count
+	}
+	if count != each*times {
+		t.Errorf("%d entries in %+v, want %d", count, at.Runs, each*times)
+	}
+	for hash, pos := range hashes {
+		if got := find(t, x, hash); !slices.Equal(got, []commitlog.Offset{pos}) {
+			t.Fatalf("hash %x is at %v, want %d", hash, got, pos)
+		}
+	}
+	must(t, x.Close())
+}
+
+// TestMergeLeavesDamage has a run with a damaged block, or none at all, that the next checkpoints would merge: they are made
+// without it, and what is in other blocks and other runs is found.
+func TestMergeLeavesDamage(t *testing.T) {
+	for _, name := range []string{"block", "missing"} {
+		t.Run(name, func(t *testing.T) {
+			fsys := crashfs.New(crashfs.Options{})
+			at, file := run(t, fsys, 600)
+			if name == "missing" {
+				must(t, fsys.Remove(file))
+			} else {
+				f, err := fsys.OpenFile(file, os.O_RDWR, 0)
+				must(t, err)
+				_, err = f.WriteAt([]byte("damage"), 64+4096+100)
+				must(t, err)
+				must(t, f.Close())
+			}
+			x := idempotency.Open(fsys, "keys", logID, at)
+			for i := range 20 {
+				pos := commitlog.Offset(6000 + 10*i)
+				x.Add(idempotency.Entry{Hash: uint64(i), Position: pos}, int64(i))
+				at = checkpoint(t, x, pos+10, 0)
+			}
+			if len(at.Runs) != 2 || at.Runs[0].Count != 600 || at.Runs[1].Count != 20 || at.Runs[1].From < at.Runs[0].To {
+				t.Errorf("runs %+v, want the damaged one and one of 20", at.Runs)
+			}
+			for i := range uint64(20) {
+				found := false
+				must(t, x.Find(i, func(commitlog.Offset) bool { found = true; return false }))
+				if !found {
+					t.Errorf("hash %d is not found", i)
+				}
+			}
+			damaged := 0
+			for i := range 600 {
+				found := false
+				err := x.Find(idempotency.Hash(7, fmt.Append(nil, i)), func(commitlog.Offset) bool { found = true; return false })
+				if err == nil && !found {
+					t.Errorf("entry %d of the damaged run is not there, and no error says why", i)
+				}
+				if err != nil {
+					damaged++
+				}
+			}
+			if damaged == 0 || name == "block" && damaged == 600 {
+				t.Errorf("%d of 600 look-ups fail", damaged)
+			}
+			must(t, x.Close())
+		})
+	}
+}
+
 // run makes a file of three blocks and returns its state and name.
 func run(t testing.TB, fsys vfs.FS, n int) (idempotency.State, string) {
 	t.Helper()
