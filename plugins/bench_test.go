@@ -164,7 +164,7 @@ func BenchmarkStart(b *testing.B) {
 // TestReloadUnderLoad: while generations change, no record is lost and batches wait no longer than usual.
 func TestReloadUnderLoad(t *testing.T) {
 	if testing.Short() {
-		t.Skip("measures for two seconds")
+		t.Skip("measures for a second")
 	}
 	r := open(t, plugins.Options{CacheDir: t.TempDir()})
 	s := spec()
@@ -192,8 +192,8 @@ func TestReloadUnderLoad(t *testing.T) {
 		sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
 		return all
 	}
-	calm := measure(time.Second, func() {})
-	busy := measure(time.Second, func() {
+	calm := measure(time.Second/2, func() {})
+	busy := measure(time.Second/2, func() {
 		for i := range 10 {
 			m, err := r.Load(ctx, verdicts(int64(i+2)<<16|2), s)
 			if err == nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 
 	"github.com/tidewheel/tidewheel/plugins"
 	"github.com/tidewheel/tidewheel/plugins/abi"
@@ -209,8 +210,9 @@ func TestGuestsSameWithFuel(t *testing.T) {
 				t.Fatal(err)
 			}
 			records := bodies("a", "d", "", `{"paid":true}`, `{"paid": [{"a":"}\""}]}`, `{"x":1,"paid":"y"}`, "c", "l", strings.Repeat("z", 100))
+			a, b := bareModule(t, wazero.NewRuntimeConfigCompiler(), plain), bareModule(t, wazero.NewRuntimeConfigCompiler(), metered)
 			for _, hook := range []string{"tw_filter", "tw_transform"} {
-				want, got := bareBatch(t, plain, hook, records), bareBatch(t, metered, hook, records)
+				want, got := bareBatch(t, a, hook, records), bareBatch(t, b, hook, records)
 				if !bytes.Equal(want, got) {
 					t.Errorf("%s: the batches differ", hook)
 				}
@@ -220,9 +222,8 @@ func TestGuestsSameWithFuel(t *testing.T) {
 }
 
 // bareBatch is a batch and its output after a hook of a module that runs without this package; nil when it has no such hook.
-func bareBatch(t *testing.T, module []byte, hook string, records []abi.Record) []byte {
+func bareBatch(t *testing.T, mod api.Module, hook string, records []abi.Record) []byte {
 	t.Helper()
-	mod := bareModule(t, wazero.NewRuntimeConfigCompiler(), module)
 	f := mod.ExportedFunction(hook)
 	if f == nil {
 		return nil

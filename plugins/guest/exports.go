@@ -35,10 +35,7 @@ func alloc(n uint32) uint32 {
 
 //go:wasmexport tw_configure
 func configured(ptr, n uint32) int32 {
-	if configure == nil {
-		return int32(abi.StatusOK)
-	}
-	if err := configure(region(ptr, n)); err != nil {
+	if err := Configured(region(ptr, n)); err != nil {
 		println("configure: " + err.Error())
 		return int32(abi.StatusNotConfigured)
 	}

@@ -137,6 +137,15 @@ var configure func(config []byte) error
 // Configure registers the function that takes the plugin's configuration, a JSON object. An error refuses to start.
 func Configure(f func(config []byte) error) { configure = f }
 
+// Configured gives the plugin its configuration: the host does so before the first batch, and a native test before Run. It
+// returns the plugin's error; without a registered function nothing happens.
+func Configured(config []byte) error {
+	if configure == nil {
+		return nil
+	}
+	return configure(config)
+}
+
 // decide asks the registered function about one record. A panic becomes a failure of the record: the instance goes on.
 func decide(h abi.Hook, r *Record) (v Verdict) {
 	f := hooks[h]

@@ -1,6 +1,7 @@
 package guest_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,8 +24,7 @@ func TestRun(t *testing.T) {
 	guest.Filter(func(r *guest.Record) guest.Verdict {
 		switch string(r.Body) {
 		case "panic":
-			var m map[string]int
-			m["x"] = 1
+			return guest.Drop(uint16(r.Body[len(r.Body)]))
 		case "replace":
 			return guest.Replace(guest.Replacement{Body: []byte("x")}) // not in a filter
 		case "zero":
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	for _, v := range guest.Run(abi.Filter, 42, records("", "panic", "replace", "zero", "fail", "retry", "dead", "route", "defer", `{"a":[1]}`)) {
 		got = append(got, fmt.Sprintf("%v %d %d %s", v.Action(), v.Code(), v.Arg(), v.Text()))
 	}
-	want := []string{"keep 0 0 ", "error 65535 0 panic: assignment to entry in nil map", "error 0 0 verdict replace is not allowed in filter",
+	want := []string{"keep 0 0 ", "error 65535 0 panic: runtime error: index out of range [5] with length 5", "error 0 0 verdict replace is not allowed in filter",
 		"error 0 0 verdict unset is not allowed in filter", "error 3 0 because", "retry 2 1500 ", "dead_letter 4 0 ", "route 0 2 ", "defer 0 0 ", "drop 1 0 "}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -88,6 +88,26 @@ func TestRunDelivery(t *testing.T) {
 	}
 	if s := strings.Join(got, " "); s != "keep:0 retry:503 retry:0" {
 		t.Error(s)
+	}
+}
+
+// TestConfigured: the configuration arrives, and its error is the plugin's.
+func TestConfigured(t *testing.T) {
+	if err := guest.Configured([]byte("{}")); err != nil {
+		t.Errorf("without a function: %v", err)
+	}
+	bad := errors.New("bad")
+	guest.Configure(func(config []byte) error {
+		if string(config) != "{}" {
+			return bad
+		}
+		return nil
+	})
+	if err := guest.Configured([]byte("{}")); err != nil {
+		t.Error(err)
+	}
+	if err := guest.Configured([]byte("[]")); !errors.Is(err, bad) {
+		t.Errorf("got %v", err)
 	}
 }
 
