@@ -14,6 +14,8 @@ import (
 var passiveExempt = []struct{ tree, why string }{
 	{"engine/vfs/osfs", "it is the file system of package os"},
 	{"engine/enginetest", "it is test support: it reads the environment for seeds and volumes"},
+	{"engine/internal/filetest", "it is test support"},
+	{"engine/internal/golden", "it is test support: it reads and writes the golden files"},
 	{"engine/wasmtest", "it is test support"},
 	{"engine/mutants", "it is a program that runs tests"},
 }

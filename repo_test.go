@@ -20,7 +20,7 @@ const module = "github.com/tidewheel/tidewheel"
 // testSupport lists packages that are written for tests although their files are not *_test.go: they may use what a
 // test may, and nothing but tests may import them. The program engine/mutants runs tests and is judged the same.
 var testSupport = []string{
-	"engine/enginetest", "engine/wasmtest", "engine/mutants", "fsadapter/vfstest", "host/broker/brokertest", "plugins/plugintest",
+	"engine/enginetest", "engine/internal/filetest", "engine/internal/golden", "engine/wasmtest", "engine/mutants", "fsadapter/vfstest", "host/broker/brokertest", "plugins/plugintest",
 }
 
 // arrows says what each tree may import from this module, and what must not be anywhere below it. All rows that match a
@@ -45,6 +45,7 @@ var arrows = []struct {
 		"a codec does no I/O"},
 	{"engine/internal/segment", []string{"engine/vfs", "engine/internal/corrupt", "engine/internal/invariant"}, nil,
 		"an array of cells does not know what a cell means"},
+	{"engine/internal/arrays", []string{"engine/vfs", "engine/internal/segment"}, nil, "a set of arrays does not know what a number means"},
 	{"fsadapter", []string{"fsadapter", "engine/vfs"},
 		[]string{"github.com/BurntSushi/toml", "github.com/tetratelabs/wazero"},
 		"an adapter knows a file system and nothing else"},

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/tidewheel/tidewheel/engine/consumequeue"
 	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
 	"github.com/tidewheel/tidewheel/engine/internal/segment"
@@ -75,11 +76,12 @@ func (d *dumper) sections(f *checkpoint.File) {
 	local := d.item(1, "local").hex("prevCRC", uint64(l.prevCRC)).ubig("oldestID", l.oldest).is("lossy", l.lossy)
 	local.end()
 	d.holes("lost", 1, l.lost)
-	for _, q := range at.queues.Queues {
-		d.array(d.item(1, "queue").word("topic", d.topic(q.Topic)).num("queue", int64(q.Queue)), q.State)
+	for _, q := range at.queues.Arrays {
+		k := consumequeue.KeyOf(q.Number)
+		d.array(d.item(1, "queue").word("topic", d.topic(k.Topic)).num("queue", int64(k.Queue)), q.State)
 	}
-	for _, q := range at.schedule.Queues {
-		d.array(d.item(1, "delay").big("delayMs", q.DelayMs), q.State)
+	for _, q := range at.schedule.Arrays {
+		d.array(d.item(1, "delay").big("delayMs", int64(q.Number)), q.State)
 	}
 	for lane, st := range at.lanes {
 		for kind, t := range st.Tables[:min(len(st.Tables), len(families))] {

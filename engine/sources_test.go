@@ -20,7 +20,7 @@ type source struct {
 var levelReports = []source{
 	{"L1 a persisted offset beyond the queue", "TestForeignCheckpoint TestCheckpointCopies", ""},
 	{"L2 a correction that does not last", "TestForeignCheckpoint", ""},
-	{"L3 a copied directory with other offsets", "TestForeignCheckpoint TestSetOfAnotherLogIsSeen", ""},
+	{"L3 a copied directory with other offsets", "TestForeignCheckpoint TestSetSeesFilesOfOthers", ""},
 	{"L4 a graceful stop delivers again", "TestGracefulStop", ""},
 	{"L6 offsets of a follower", "", "there is one node"},
 	{"L7 one failed put loses the message", "TestFailedDelivery TestFaultSweep", ""},

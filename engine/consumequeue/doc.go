@@ -35,5 +35,6 @@
 //	| per file (4B) | count (4B) | ( | topic (4B) | queue (4B) | state | ) × count, ascending by topic and queue
 //	+---------------+------------+   +------------+------------+-------+
 //
-// with a state as package segment describes it. A change of the layout is another kind of section.
+// with a state as package segment describes it: a section of package arrays whose numbers are topic << 32 | queue. A
+// change of the layout is another kind of section.
 package consumequeue

@@ -21,9 +21,8 @@ var (
 // readUnits is how many units are read from a file at once.
 const readUnits = 256
 
-// Queue is the ConsumeQueue of one queue of a topic. One goroutine, the writer, calls Append, Release, Trim, Mark,
-// Installed and Unflushed; one job at a time calls Flush, Delete and Verify; any goroutine calls the others. The Set
-// that made it closes it.
+// Queue is the ConsumeQueue of one queue of a topic. One goroutine, the writer, calls Append, Release and Trim;
+// any goroutine calls the others. The Set that made it closes it.
 type Queue struct {
 	key     Key // set once, then read-only
 	cells   *segment.Array
@@ -128,23 +127,3 @@ func (q *Queue) SearchLogTime(ms int64) (QueueOffset, error) {
 
 // Trim raises the minimum offset; it never takes back, and does not go beyond Len.
 func (q *Queue) Trim(first QueueOffset) { q.cells.Trim(int64(first)) }
-
-// Unflushed is the number of bytes of units that no installed checkpoint has in a file.
-func (q *Queue) Unflushed() int { return q.cells.Unflushed() }
-
-// Mark freezes the queue's bounds for a checkpoint.
-func (q *Queue) Mark() segment.Mark { return q.cells.Mark() }
-
-// Flush is segment.Array.Flush.
-func (q *Queue) Flush(m segment.Mark, least int) (segment.State, error) {
-	return q.cells.Flush(m, least)
-}
-
-// Installed is segment.Array.Installed.
-func (q *Queue) Installed(s segment.State) { q.cells.Installed(s) }
-
-// Delete is segment.Array.Delete.
-func (q *Queue) Delete(below QueueOffset) error { return q.cells.Delete(int64(below)) }
-
-// Verify is segment.Array.Verify.
-func (q *Queue) Verify() error { return q.cells.Verify() }

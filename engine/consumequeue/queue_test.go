@@ -37,11 +37,11 @@ func ensure(t testing.TB, s *consumequeue.Set, topic, queue uint32) *consumequeu
 	return q
 }
 
-// unitAt is the content of the unit at offset o of a queue; after a crash, lost ones are written with another life.
-func unitAt(k consumequeue.Key, o consumequeue.QueueOffset, life uint32) consumequeue.Unit {
+// unitAt is the content of the unit at offset o of a queue.
+func unitAt(k consumequeue.Key, o consumequeue.QueueOffset) consumequeue.Unit {
 	return consumequeue.Unit{
 		Position: commitlog.Offset(uint64(k.Topic)<<40 | uint64(k.Queue)<<32 | uint64(o)<<8),
-		Size:     int32(o) + 100, Tags: int32(k.Queue), LogMs: int64(o) / 3 * 10, Flags: life << 8,
+		Size:     int32(o) + 100, Tags: int32(k.Queue), LogMs: int64(o) / 3 * 10,
 	}
 }
 
@@ -49,7 +49,7 @@ func unitAt(k consumequeue.Key, o consumequeue.QueueOffset, life uint32) consume
 func appendTo(t testing.TB, q *consumequeue.Queue, n consumequeue.QueueOffset) {
 	t.Helper()
 	for o := q.Len(); o < n; o++ {
-		if got := q.Append(unitAt(q.Key(), o, 0)); got != o {
+		if got := q.Append(unitAt(q.Key(), o)); got != o {
 			t.Fatalf("unit got offset %d, want %d", got, o)
 		}
 	}
@@ -57,7 +57,7 @@ func appendTo(t testing.TB, q *consumequeue.Queue, n consumequeue.QueueOffset) {
 }
 
 // checkUnits reads [First, Visible) in pieces of the given number of units.
-func checkUnits(t testing.TB, q *consumequeue.Queue, piece int, life func(o consumequeue.QueueOffset) uint32) {
+func checkUnits(t testing.TB, q *consumequeue.Queue, piece int) {
 	t.Helper()
 	units := make([]consumequeue.Unit, piece)
 	for o := q.First(); o < q.Visible(); {
@@ -66,15 +66,13 @@ func checkUnits(t testing.TB, q *consumequeue.Queue, piece int, life func(o cons
 			t.Fatalf("%v: read %d units from %d of [%d, %d): %v", q.Key(), n, o, q.First(), q.Visible(), err)
 		}
 		for _, u := range units[:n] {
-			if want := unitAt(q.Key(), o, life(o)); u != want {
+			if want := unitAt(q.Key(), o); u != want {
 				t.Fatalf("%v: unit %d is %+v, want %+v", q.Key(), o, u, want)
 			}
 			o++
 		}
 	}
 }
-
-func firstLife(consumequeue.QueueOffset) uint32 { return 0 }
 
 // checkpoint flushes all queues and tells them.
 func checkpoint(t testing.TB, s *consumequeue.Set, least int) consumequeue.States {
@@ -93,7 +91,7 @@ func checkpoint(t testing.TB, s *consumequeue.Set, least int) consumequeue.State
 func TestQueueShowsWhatIsReleased(t *testing.T) {
 	q := ensure(t, open(t, crashfs.New(crashfs.Options{}), consumequeue.States{}), 1, 2)
 	for o := range consumequeue.QueueOffset(10) {
-		q.Append(unitAt(q.Key(), o, 0))
+		q.Append(unitAt(q.Key(), o))
 	}
 	if q.Visible() != 0 || q.Len() != 10 {
 		t.Fatalf("visible %d of %d", q.Visible(), q.Len())
@@ -110,7 +108,7 @@ func TestQueueShowsWhatIsReleased(t *testing.T) {
 	if n, err := q.Units(0, units); n != 6 || err != nil {
 		t.Errorf("after Release(6): %d units, %v", n, err)
 	}
-	if n, err := q.Units(4, units); n != 2 || err != nil || units[1] != unitAt(q.Key(), 5, 0) {
+	if n, err := q.Units(4, units); n != 2 || err != nil || units[1] != unitAt(q.Key(), 5) {
 		t.Errorf("from 4: %d units, %v, %+v", n, err, units[1])
 	}
 	if n, err := q.Units(5, units[:0]); n != 0 || err != nil {
@@ -128,7 +126,7 @@ func TestQueueShowsWhatIsReleased(t *testing.T) {
 	if q.Visible() != 10 {
 		t.Errorf("visible %d", q.Visible())
 	}
-	if u, err := q.Unit(9); err != nil || u != unitAt(q.Key(), 9, 0) {
+	if u, err := q.Unit(9); err != nil || u != unitAt(q.Key(), 9) {
 		t.Errorf("unit 9: %+v, %v", u, err)
 	}
 }
@@ -153,8 +151,8 @@ func TestQueueTrim(t *testing.T) {
 	if err != nil || len(infos) != 3 {
 		t.Errorf("%d files, %v; want those of 16, 24 and 32", len(infos), err)
 	}
-	checkUnits(t, q, 3, firstLife)
-	checkUnits(t, open(t, fsys, at).Queue(1, 0), 300, firstLife)
+	checkUnits(t, q, 3)
+	checkUnits(t, open(t, fsys, at).Queue(1, 0), 300)
 }
 
 func TestQueueReadsInPieces(t *testing.T) {
@@ -168,7 +166,7 @@ func TestQueueReadsInPieces(t *testing.T) {
 	checkpoint(t, s, 0)
 	appendTo(t, q, 2000)
 	for _, piece := range []int{1, 255, 256, 257, 513, 3000} {
-		checkUnits(t, q, piece, firstLife)
+		checkUnits(t, q, piece)
 	}
 }
 
@@ -242,7 +240,7 @@ func TestQueueDamage(t *testing.T) {
 				t.Errorf("%d good units, want %d", n, c.good)
 			}
 			for o, u := range units[:n] {
-				if want := unitAt(q.Key(), consumequeue.QueueOffset(o), 0); u != want {
+				if want := unitAt(q.Key(), consumequeue.QueueOffset(o)); u != want {
 					t.Errorf("unit %d is %+v", o, u)
 				}
 			}

@@ -73,7 +73,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Run(where, func(b *testing.B) {
 			q := fill(b, where)
 			for i := range b.N {
-				if _, err := q.Search(entryAt(1000, int64(i*7919%benchEntries), 0).Key); err != nil {
+				if _, err := q.Search(entryAt(1000, int64(i*7919%benchEntries)).Key); err != nil {
 					b.Fatal(err)
 				}
 			}

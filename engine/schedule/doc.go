@@ -31,5 +31,6 @@
 //	| per file (4B) | count (4B) | ( | delay (8B) | state | ) × count, ascending by delay
 //	+---------------+------------+   +------------+-------+
 //
-// with a state as package segment describes it. A change of the layout is another kind of section.
+// with a state as package segment describes it: a section of package arrays whose numbers are delays. A change of the
+// layout is another kind of section.
 package schedule

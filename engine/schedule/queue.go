@@ -43,8 +43,7 @@ func DecodeCell(b []byte, i int64) (timerlog.Entry, error) {
 }
 
 // Queue is the schedule queue of one delay: entries that ascend strictly by key. One goroutine, the writer, calls
-// Append, Last, Trim, Mark, Installed and Unflushed; one job at a time calls Flush, Delete and Verify; any goroutine
-// calls the others. The Set that made it closes it.
+// Append, Last and Trim; any goroutine calls the others. The Set that made it closes it.
 type Queue struct {
 	delayMs int64 // set once, then read-only
 	cells   *segment.Array
@@ -155,23 +154,3 @@ func (q *Queue) Search(k timerlog.Key) (int64, error) {
 
 // Trim gives up the entries below first; it never takes back, and does not go beyond Len.
 func (q *Queue) Trim(first int64) { q.cells.Trim(first) }
-
-// Unflushed is the number of bytes of entries that no installed checkpoint has in a file.
-func (q *Queue) Unflushed() int { return q.cells.Unflushed() }
-
-// Mark freezes the queue's bounds for a checkpoint.
-func (q *Queue) Mark() segment.Mark { return q.cells.Mark() }
-
-// Flush is segment.Array.Flush.
-func (q *Queue) Flush(m segment.Mark, least int) (segment.State, error) {
-	return q.cells.Flush(m, least)
-}
-
-// Installed is segment.Array.Installed.
-func (q *Queue) Installed(s segment.State) { q.cells.Installed(s) }
-
-// Delete is segment.Array.Delete.
-func (q *Queue) Delete(below int64) error { return q.cells.Delete(below) }
-
-// Verify is segment.Array.Verify.
-func (q *Queue) Verify() error { return q.cells.Verify() }

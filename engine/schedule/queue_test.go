@@ -38,12 +38,11 @@ func ensure(t testing.TB, s *schedule.Set, delayMs int64) *schedule.Queue {
 	return q
 }
 
-// entryAt is the entry at index i of a queue: three fall due in each millisecond. After a crash, lost ones are written
-// with another life.
-func entryAt(delayMs, i int64, life uint32) timerlog.Entry {
+// entryAt is the entry at index i of a queue: three fall due in each millisecond.
+func entryAt(delayMs, i int64) timerlog.Entry {
 	return timerlog.Entry{
 		Key:      timerlog.Key{Due: delayMs + i/3, ID: uint64(i)*10 + 5},
-		Position: commitlog.Offset(i * 512), Size: 300, Topic: uint32(delayMs), Queue: life,
+		Position: commitlog.Offset(i * 512), Size: 300, Topic: uint32(delayMs),
 	}
 }
 
@@ -51,14 +50,14 @@ func entryAt(delayMs, i int64, life uint32) timerlog.Entry {
 func appendTo(t testing.TB, q *schedule.Queue, n int64) {
 	t.Helper()
 	for i := q.Len(); i < n; i++ {
-		if err := q.Append(entryAt(q.DelayMs(), i, 0)); err != nil {
+		if err := q.Append(entryAt(q.DelayMs(), i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // checkEntries reads [First, Len) with a cursor.
-func checkEntries(t testing.TB, q *schedule.Queue, life func(i int64) uint32) {
+func checkEntries(t testing.TB, q *schedule.Queue) {
 	t.Helper()
 	c := q.Cursor(q.First())
 	for i := q.First(); ; i++ {
@@ -72,13 +71,11 @@ func checkEntries(t testing.TB, q *schedule.Queue, life func(i int64) uint32) {
 		if !ok {
 			return
 		}
-		if want := entryAt(q.DelayMs(), i, life(i)); e != want {
+		if want := entryAt(q.DelayMs(), i); e != want {
 			t.Fatalf("delay %d: entry %d is %+v, want %+v", q.DelayMs(), i, e, want)
 		}
 	}
 }
-
-func firstLife(int64) uint32 { return 0 }
 
 // checkpoint flushes all queues and tells them.
 func checkpoint(t testing.TB, s *schedule.Set, least int) schedule.States {
@@ -139,7 +136,7 @@ func TestQueueAppendReportsADamagedTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := open(t, fsys, at).Queue(1000)
-	err := q.Append(entryAt(1000, 10, 0))
+	err := q.Append(entryAt(1000, 10))
 	var bad *corrupt.Error
 	if !errors.As(err, &bad) || bad.File != name || bad.Offset != 64+cellSize {
 		t.Errorf("got %v", err)
@@ -157,7 +154,7 @@ func TestQueueEntry(t *testing.T) {
 	appendTo(t, q, 13)
 	q.Trim(4)
 	for i := int64(4); i < 13; i++ {
-		if e, err := q.Entry(i); err != nil || e != entryAt(1000, i, 0) {
+		if e, err := q.Entry(i); err != nil || e != entryAt(1000, i) {
 			t.Errorf("entry %d: %+v, %v", i, e, err)
 		}
 	}
@@ -193,7 +190,7 @@ func TestCursorGoesOnAtTheEnd(t *testing.T) {
 			if !ok {
 				break
 			}
-			if e != entryAt(1000, next, 0) {
+			if e != entryAt(1000, next) {
 				t.Fatalf("entry %d is %+v", next, e)
 			}
 			next++
@@ -204,7 +201,7 @@ func TestCursorGoesOnAtTheEnd(t *testing.T) {
 	}
 	for _, i := range []int64{0, 255, 256, 701, q.Len() - 1} {
 		c.MoveTo(i)
-		if e, ok, err := c.Next(); !ok || err != nil || e != entryAt(1000, i, 0) {
+		if e, ok, err := c.Next(); !ok || err != nil || e != entryAt(1000, i) {
 			t.Errorf("moved to %d: %+v, %t, %v", i, e, ok, err)
 		}
 	}
@@ -238,7 +235,7 @@ func TestCursorDamage(t *testing.T) {
 			}
 			cursor := open(t, fsys, at).Queue(1000).Cursor(0)
 			for i := range c.good {
-				if e, ok, err := cursor.Next(); !ok || err != nil || e != entryAt(1000, i, 0) {
+				if e, ok, err := cursor.Next(); !ok || err != nil || e != entryAt(1000, i) {
 					t.Fatalf("entry %d: %+v, %t, %v", i, e, ok, err)
 				}
 			}
@@ -268,7 +265,7 @@ func TestSearch(t *testing.T) {
 			for id := uint64(0); id < 1010; id += 5 {
 				k := timerlog.Key{Due: due, ID: id}
 				want := first
-				for want < 100 && !k.Less(entryAt(1000, want, 0).Key) {
+				for want < 100 && !k.Less(entryAt(1000, want).Key) {
 					want++
 				}
 				if got, err := q.Search(k); got != want || err != nil {
