@@ -16,6 +16,7 @@ type cancelled struct {
 }
 
 func (a *app) cancel() *cobra.Command {
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "cancel HANDLE...",
 		Short: "Take back messages that wait",
@@ -31,6 +32,9 @@ first that was not cancelled.`,
 				return err
 			}
 			defer c.CloseIdle()
+			if dry {
+				return a.try(cmd.Context(), c, "cancel", handles, &timeFlags{})
+			}
 			out := a.list("OUTCOME", "HANDLE").named("HANDLE").cut("HANDLE", 0)
 			var first error
 			for _, h := range handles {
@@ -58,5 +62,6 @@ first that was not cancelled.`,
 			return first
 		},
 	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, dryRunHelp)
 	return a.withURL(cmd)
 }

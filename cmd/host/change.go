@@ -22,14 +22,18 @@ type changed struct {
 	Problem *httpapi.Problem `json:"problem,omitempty"`
 }
 
-// changeEach changes messages one after the other. The error is the first refusal.
-func (a *app) changeEach(ctx context.Context, handles []string, f *timeFlags,
+// changeEach changes messages one after the other, or if try is the name of the verb, says what it would do. The error is
+// the first refusal.
+func (a *app) changeEach(ctx context.Context, handles []string, f *timeFlags, try string,
 	change func(*client.Client, string) (httpapi.Changed, error)) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
 	defer c.CloseIdle()
+	if try != "" {
+		return a.try(ctx, c, try, handles, f)
+	}
 	out := a.list("OUTCOME", "DUE", "IN", "HANDLE").named("HANDLE").cut("HANDLE", 0)
 	var first error
 	for _, h := range handles {
@@ -59,6 +63,7 @@ func (a *app) changeEach(ctx context.Context, handles []string, f *timeFlags,
 func (a *app) move() *cobra.Command {
 	var f timeFlags
 	var by string
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "move HANDLE... --by SHIFT|--in DELAY|--at TIME",
 		Short: "Give messages that wait another due time",
@@ -83,17 +88,27 @@ already_cancelled, already_delivered or not_found.
 			case by != "":
 				to.By = &by
 			}
-			return a.changeEach(cmd.Context(), handles, &f, func(c *client.Client, h string) (httpapi.Changed, error) {
+			return a.changeEach(cmd.Context(), handles, &f, only(dry, "move"), func(c *client.Client, h string) (httpapi.Changed, error) {
 				return c.Move(cmd.Context(), h, to)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&by, "by", "", "later or earlier than they are due, as +2h or -30m")
 	f.add(cmd, "due")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, dryRunHelp)
 	return a.withURL(cmd)
 }
 
+// only is the text if it is wanted.
+func only(wanted bool, text string) string {
+	if wanted {
+		return text
+	}
+	return ""
+}
+
 func (a *app) fire() *cobra.Command {
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "fire HANDLE...",
 		Short: "Deliver messages that wait now",
@@ -102,11 +117,12 @@ already_cancelled, already_delivered or not_found.`,
 		Example: "  tidewheel fire tw1.AQAAAAAB...",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, handles []string) error {
-			return a.changeEach(cmd.Context(), handles, &timeFlags{}, func(c *client.Client, h string) (httpapi.Changed, error) {
+			return a.changeEach(cmd.Context(), handles, &timeFlags{}, only(dry, "fire"), func(c *client.Client, h string) (httpapi.Changed, error) {
 				return c.Fire(cmd.Context(), h)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, dryRunHelp)
 	return a.withURL(cmd)
 }
 
@@ -119,7 +135,7 @@ which is printed. After the due time the answer is too_late.`,
 		Example: "  tidewheel undo tw1.AQAAAAAB...",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, handles []string) error {
-			return a.changeEach(cmd.Context(), handles, &timeFlags{}, func(c *client.Client, h string) (httpapi.Changed, error) {
+			return a.changeEach(cmd.Context(), handles, &timeFlags{}, "", func(c *client.Client, h string) (httpapi.Changed, error) {
 				return c.Undo(cmd.Context(), h)
 			})
 		},

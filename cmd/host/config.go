@@ -117,7 +117,7 @@ variable of the environment. Of a secret it shows whether it is set.`,
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration file; none: defaults and variables")
-	return cmd
+	return a.reads(cmd)
 }
 
 func (a *app) configDocs() *cobra.Command {

@@ -76,6 +76,7 @@ has come, whoever else reads.`,
 	flags.StringArrayVar(&f.tags, "tag", nil, "only messages with this tag, or one of these")
 	flags.IntVar(&f.max, "max", 0, "end after so many messages; 0: no end")
 	flags.Var(&f.wait, "wait", "end when no message came for so long; 0s: take what is there")
+	flags.Lookup("wait").DefValue, flags.Lookup("ack-timeout").DefValue = "", "" // nothing is not 0s
 	flags.StringSliceVar(&a.columns, "columns", nil, "the columns of the table or csv, in this order")
 	f.when.addZone(cmd)
 	return a.withURL(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +21,7 @@ import (
 type putFlags struct {
 	level, queue   int
 	key, tag       string
+	idempotency    string
 	when           timeFlags
 	timed          httpapi.Time // of when
 	properties     []string
@@ -36,12 +39,16 @@ func (a *app) put() *cobra.Command {
 With --ndjson each line of the input is a message of its own, in JSON:
   {"body":"...","delay":"30m","key":"order-42","tag":"unpaid","properties":{"a":"b"}}
 with one of delay, deliver_at, deliver_at_ms, delay_level, or none. The topic of a line counts if it has one. Each
-line gets its result, and the exit code is 1 if one was refused.
+line gets its result, and the exit code is 1 if one was refused. Lines are sent as they are read, some thousands at once.
+
+With --idempotency-key a put can be repeated: the second one with the same key and the same message stores nothing and is
+answered with the first one's result; with another message it is refused. In a line it is idempotency_key.
 
 ` + timeHelp,
 		Example: `  tidewheel put orders '{"id":42}' --in 30m --key order-42 --tag unpaid
   tidewheel put orders '{"id":42}' --at "tomorrow 09:00" --tz Europe/Berlin
   tidewheel put orders '{"id":42}' --level 3
+  tidewheel put orders '{"id":42}' --in 30m --idempotency-key order-42-reminder
   tidewheel put orders - --property source=shop < body.bin
   tidewheel put orders - --ndjson -o ndjson < many.ndjson`,
 		Args: cobra.ExactArgs(2),
@@ -56,14 +63,16 @@ line gets its result, and the exit code is 1 if one was refused.
 				return err
 			}
 			defer c.CloseIdle()
-			body := []byte(args[1])
+			var in io.Reader = strings.NewReader(args[1])
 			if args[1] == "-" {
-				if body, err = io.ReadAll(a.stdin); err != nil {
-					return fmt.Errorf("read standard input: %w", err)
-				}
+				in = a.stdin
 			}
 			if f.lines {
-				return a.putLines(cmd, c, args[0], body, f)
+				return a.putLines(cmd, c, args[0], in, f)
+			}
+			body, err := io.ReadAll(in)
+			if err != nil {
+				return fmt.Errorf("read standard input: %w", err)
 			}
 			return a.putOne(cmd, c, args[0], body, f)
 		},
@@ -73,6 +82,7 @@ line gets its result, and the exit code is 1 if one was refused.
 	f.when.add(cmd, "visible")
 	flags.StringVar(&f.key, "key", "", "what the message is about, at most 127 bytes")
 	flags.StringVar(&f.tag, "tag", "", "what consumers filter by, at most 127 bytes")
+	flags.StringVar(&f.idempotency, "idempotency-key", "", "makes a repeated put harmless")
 	flags.IntVar(&f.queue, "queue", 0, "the topic's queue; the server chooses if not given")
 	flags.StringArrayVar(&f.properties, "property", nil, "name=value, as often as needed")
 	flags.BoolVar(&f.lines, "ndjson", false, "each line of the body is a message in JSON")
@@ -89,6 +99,7 @@ func (f *putFlags) header() http.Header {
 	}
 	set(httpapi.HeaderKey, f.key)
 	set(httpapi.HeaderTag, f.tag)
+	set(httpapi.HeaderIdempotency, f.idempotency)
 	if f.timed.Delay != nil {
 		h.Set(httpapi.HeaderDelay, *f.timed.Delay)
 	}
@@ -112,6 +123,9 @@ func (a *app) putOne(cmd *cobra.Command, c *client.Client, topic string, body []
 	if err != nil {
 		return err
 	}
+	if s.Replayed {
+		fmt.Fprintln(a.stderr, "stored before, with this idempotency key: nothing was done")
+	}
 	return a.one(s, func(w io.Writer) {
 		if s.State == httpapi.StateScheduled {
 			fmt.Fprintf(w, "scheduled\tdue %s, in %s%s\n", f.when.due(s.DueMs), s.DueIn, clamped(s.Clamped, s.DelayLevel))
@@ -134,31 +148,42 @@ func clamped(yes bool, level int) string {
 	return fmt.Sprintf(" (the last level is %d)", level)
 }
 
-// batchBytes is about how much of the input is sent at once; the server takes 8 MiB.
-const batchBytes = 1 << 20
+// What is sent at once, about; the server takes 8 MiB and 10,000 lines.
+const (
+	batchBytes = 1 << 20
+	batchLines = 5000
+)
 
 // putLines sends NDJSON in batches of lines.
-func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, lines []byte, f putFlags) error {
+func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, in io.Reader, f putFlags) error {
 	if len(f.header()) > 0 {
 		return fmt.Errorf("%w: with --ndjson each line says its own time, key, tag, queue and properties", errUsage)
 	}
 	out := a.list("LINE", "STATE", "DUE", "HANDLE").named("HANDLE").cut("HANDLE", 0)
-	refused, first := 0, 1
-	for len(lines) > 0 {
+	m := a.meter("put")
+	defer m.end()
+	r := bufio.NewReaderSize(in, 1<<16)
+	refused, sent, ended := 0, 0, false
+	for !ended {
 		var batch []byte
 		count := 0
-		for len(lines) > 0 && len(batch) < batchBytes && count < 5000 {
-			line, rest, _ := bytes.Cut(lines, []byte("\n"))
-			lines = rest
-			count++
-			batch = append(append(batch, withTopic(line, topic)...), '\n')
+		for !ended && len(batch) < batchBytes && count < batchLines {
+			line, err := r.ReadBytes('\n')
+			ended = err == io.EOF
+			if err != nil && !ended {
+				return errors.Join(fmt.Errorf("read standard input: %w", err), out.close())
+			}
+			if !ended || len(line) > 0 {
+				count++
+				batch = append(append(batch, withTopic(bytes.TrimSuffix(line, []byte("\n")), topic)...), '\n')
+			}
 		}
 		results, err := c.PutBatch(cmd.Context(), batch)
 		if err != nil {
-			return errors.Join(err, out.close())
+			return errors.Join(fmt.Errorf("lines %d to %d: %w", sent+1, sent+count, err), out.close())
 		}
 		for _, r := range results {
-			r.Line += first - 1
+			r.Line += sent
 			if r.Problem != nil {
 				refused++
 			}
@@ -166,7 +191,8 @@ func (a *app) putLines(cmd *cobra.Command, c *client.Client, topic string, lines
 				return err
 			}
 		}
-		first += count
+		sent += count
+		m.at(int64(sent), 0)
 		if err := out.flush(); err != nil {
 			return err
 		}

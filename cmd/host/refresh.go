@@ -32,7 +32,8 @@ func (a *app) reads(cmd *cobra.Command) *cobra.Command {
 	var every span
 	cmd.Flags().StringSliceVar(&a.columns, "columns", nil, "the columns of the table or csv, in this order")
 	cmd.Flags().Var(&every, "watch", "again and again, so often, until interrupted")
-	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
+	flag := cmd.Flags().Lookup("watch")
+	flag.NoOptDefVal, flag.DefValue = "2s", ""
 	once := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("watch") {
