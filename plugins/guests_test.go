@@ -209,7 +209,7 @@ func TestGuestsSameWithFuel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			records := bodies("a", "d", "", `{"paid":true}`, `{"paid": [{"a":"}\""}]}`, `{"x":1,"paid":"y"}`, "c", "l", strings.Repeat("z", 100))
+			records := bodies("a", "d", "", `{"paid":true}`, `{"paid": [{"a":"}\""}]}`, `{"x":1,"paid":"y"}`, "c", "l", strings.Repeat("y", 100))
 			a, b := bareModule(t, wazero.NewRuntimeConfigCompiler(), plain), bareModule(t, wazero.NewRuntimeConfigCompiler(), metered)
 			for _, hook := range []string{"tw_filter", "tw_transform"} {
 				want, got := bareBatch(t, a, hook, records), bareBatch(t, b, hook, records)
