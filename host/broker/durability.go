@@ -72,5 +72,5 @@ func (w *writer) untilSync() time.Duration {
 	if w.b.opts.Durability == Always || !w.dirty || w.syncing {
 		return maxSleep
 	}
-	return w.dirtyAt.Add(w.b.opts.SyncInterval).Sub(time.Now())
+	return time.Until(w.dirtyAt.Add(w.b.opts.SyncInterval))
 }
