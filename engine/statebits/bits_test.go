@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
@@ -254,11 +255,11 @@ func TestCloseChunk(t *testing.T) {
 	if b.DirtyBytes() != 0 {
 		t.Errorf("%d dirty bytes of a closed chunk", b.DirtyBytes())
 	}
-	was := readFile(t, disk, file0)
+	was := filetest.Read(t, disk, file0)
 	if err := b.WritePages(pages); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(readFile(t, disk, file0), was) {
+	if !bytes.Equal(filetest.Read(t, disk, file0), was) {
 		t.Error("the page of a closed chunk was written")
 	}
 	b.Thaw(pages)
@@ -269,8 +270,8 @@ func TestCloseChunk(t *testing.T) {
 	// The file goes with its last chunk, but not before a checkpoint says so.
 	committed := b.Table()
 	b.CloseChunk(0)
-	writeFile(t, disk, dir+"/notes.txt", nil)
-	writeFile(t, disk, dir+"/00000000000000000007", nil) // no first chunk of a file
+	filetest.Write(t, disk, dir+"/notes.txt", nil)
+	filetest.Write(t, disk, dir+"/00000000000000000007", nil) // no first chunk of a file
 	for _, c := range []struct {
 		table statebits.Table
 		left  []string

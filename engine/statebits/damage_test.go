@@ -3,23 +3,18 @@ package statebits_test
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
 	"hash/crc32"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // damaged is a disk whose file has pages 0 and 2, and the table for it.
 func damaged(t testing.TB) (*crashfs.FS, statebits.Table) {
@@ -69,7 +64,7 @@ func TestPageCorruption(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			disk, table := damaged(t)
-			writeFile(t, disk, file0, c.corrupt(readFile(t, disk, file0)))
+			filetest.Write(t, disk, file0, c.corrupt(filetest.Read(t, disk, file0)))
 			b := open(t, disk, statebits.Options{}, table)
 			checkGet(t, b, first(1)+9, statebits.Regular) // a chunk without a page
 			if c.reason == "" {
@@ -77,16 +72,16 @@ func TestPageCorruption(t *testing.T) {
 				return
 			}
 			_, err := b.Get(first(2) + 9)
-			bad := checkCorrupt(t, err, file0)
+			bad := filetest.Corrupt(t, err, file0)
 			if bad.Offset != at || !strings.Contains(bad.Reason, c.reason) {
 				t.Errorf("got %v, want byte %d, %q", bad, at, c.reason)
 			}
-			checkCorrupt(t, b.Set(first(2)+10, statebits.Cancelled), file0)
+			filetest.Corrupt(t, b.Set(first(2)+10, statebits.Cancelled), file0)
 			if b.DirtyBytes() != 0 {
 				t.Error("a page that cannot be read was changed")
 			}
 			if err := b.Verify(); strings.HasPrefix(c.name, "cut") || c.name == "empty" {
-				checkCorrupt(t, err, file0)
+				filetest.Corrupt(t, err, file0)
 			} else if err != nil {
 				t.Errorf("verify: %v", err)
 			}
@@ -94,9 +89,9 @@ func TestPageCorruption(t *testing.T) {
 	}
 	t.Run("newer", func(t *testing.T) {
 		disk, table := damaged(t)
-		file := readFile(t, disk, file0)
+		file := filetest.Read(t, disk, file0)
 		file[at+7] = 2
-		writeFile(t, disk, file0, fix(file))
+		filetest.Write(t, disk, file0, fix(file))
 		_, err := open(t, disk, statebits.Options{}, table).Get(first(2))
 		if !errors.Is(err, statebits.ErrNewerFormat) || errors.Is(err, corrupt.ErrCorrupt) ||
 			!strings.Contains(err.Error(), "version 2, this program knows 1") {
@@ -110,8 +105,8 @@ func TestPageCorruption(t *testing.T) {
 		}
 		b := open(t, disk, statebits.Options{}, table)
 		_, err := b.Get(first(2))
-		checkCorrupt(t, err, file0)
-		checkCorrupt(t, b.Verify(), file0)
+		filetest.Corrupt(t, err, file0)
+		filetest.Corrupt(t, b.Verify(), file0)
 	})
 	t.Run("read error", func(t *testing.T) {
 		disk, table := damaged(t)
@@ -138,7 +133,7 @@ func TestVerifyBesideRedo(t *testing.T) {
 	}
 	b := open(t, disk, statebits.Options{}, table)
 	for _, chunk := range []uint64{0, 2} {
-		checkCorrupt(t, b.Verify(), file0)
+		filetest.Corrupt(t, b.Verify(), file0)
 		if err := b.Redo(statebits.Page{Chunk: chunk, Data: make([]byte, statebits.PageBytes)}); err != nil {
 			t.Fatal(err)
 		}
@@ -189,62 +184,24 @@ func TestGolden(t *testing.T) {
 	}
 	set(t, b, first(258)+7, statebits.Cancelled)
 	checkpoint(t, b)
-	file := readFile(t, disk, file1)
+	file := filetest.Read(t, disk, file1)
 	got := file[2*page:]
 	if len(got) != page || bytes.ContainsFunc(got[34:], func(r rune) bool { return r != 0 }) {
 		t.Fatalf("page of %d bytes: %x", len(got), got[:40])
 	}
-	var text strings.Builder
-	fmt.Fprintln(&text, "# page of chunk 258, in the file 00000000000000000256 at byte 32,832; 16,382 zero bytes follow")
-	for _, f := range []struct {
-		width int
-		name  string
-	}{
-		{4, "magic"}, {4, "version"}, {8, "chunk"}, {8, "ident"}, {4, "reserved"}, {4, "crc"},
-		{1, "ids 0 to 3: regular, cancelled, superseded, late and pending"}, {1, "ids 4 to 7: the last is cancelled"},
-	} {
-		fmt.Fprintf(&text, "%-16x # %s\n", got[:f.width], f.name)
-		got = got[f.width:]
-	}
-	name := filepath.Join("testdata", "golden", "page.hex")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, bits := readGolden(t)
-	if text.String() != want {
-		t.Errorf("encoding changed; a new layout needs a new version. got:\n%s", text.String())
-	}
+	bits := golden.Match(t, "page", golden.Annotate(t,
+		"page of chunk 258, in the file 00000000000000000256 at byte 32,832; 16,382 zero bytes follow", 16, got[:34], []golden.Field{
+			{4, "magic"}, {4, "version"}, {8, "chunk"}, {8, "ident"}, {4, "reserved"}, {4, "crc"},
+			{1, "ids 0 to 3: regular, cancelled, superseded, late and pending"}, {1, "ids 4 to 7: the last is cancelled"},
+		}))
 	// It can be read, not only written.
 	disk = newFS()
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, disk, file1, append(make([]byte, 2*page), append(bits, make([]byte, page-len(bits))...)...))
+	filetest.Write(t, disk, file1, append(make([]byte, 2*page), append(bits, make([]byte, page-len(bits))...)...))
 	b = open(t, disk, statebits.Options{}, statebits.Table{Ranges: []statebits.Range{{First: 258, End: 259}}})
 	for i, s := range append(states, 0, 0, 0, statebits.Cancelled) {
 		checkGet(t, b, first(258)+uint64(i), s)
 	}
-}
-
-// readGolden returns text and bytes of the golden file.
-func readGolden(t testing.TB) (text string, b []byte) {
-	t.Helper()
-	file, err := os.ReadFile(filepath.Join("testdata", "golden", "page.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return string(file), b
 }

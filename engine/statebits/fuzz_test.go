@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 )
 
@@ -44,7 +46,7 @@ func FuzzDecodePages(f *testing.F) {
 }
 
 func FuzzPage(f *testing.F) {
-	_, b := readGolden(f)
+	b := golden.Read(f, "page")
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, head []byte) {
 		disk := newFS()
@@ -53,7 +55,7 @@ func FuzzPage(f *testing.F) {
 		}
 		p := make([]byte, page)
 		copy(p, head)
-		writeFile(t, disk, file1, append(make([]byte, 2*page), p...))
+		filetest.Write(t, disk, file1, append(make([]byte, 2*page), p...))
 		b := open(t, disk, statebits.Options{}, statebits.Table{Ranges: []statebits.Range{{First: 258, End: 259}}})
 		_, err := b.Get(first(258))
 		if err != nil && !errors.Is(err, corrupt.ErrCorrupt) && !errors.Is(err, statebits.ErrNewerFormat) {

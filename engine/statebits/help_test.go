@@ -3,10 +3,8 @@ package statebits_test
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"testing"
 
-	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
@@ -66,49 +64,6 @@ func checkpoint(t testing.TB, b *statebits.Bits) {
 		t.Fatal(err)
 	}
 	b.Thaw(pages)
-}
-
-func checkCorrupt(t testing.TB, err error, file string) *corrupt.Error {
-	t.Helper()
-	var bad *corrupt.Error
-	if !errors.As(err, &bad) || bad.File != file {
-		t.Fatalf("got %v, want damage in %s", err, file)
-	}
-	return bad
-}
-
-func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func writeFile(t testing.TB, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func names(t testing.TB, fsys vfs.FS) (out []string) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
@@ -28,7 +29,7 @@ func damageLog(t *testing.T) (file []byte, state timerlog.State, group, spill ti
 	l := open(t, disk, timerlog.Options{}, timerlog.State{})
 	sorted, unsorted = run(1000, 1, 600), reversed(run(1, 5000, 3))
 	group, spill = writeGroup(t, l, sorted), writeSpill(t, l, unsorted)
-	return readFile(t, disk, file1), l.State(), group, spill, sorted, unsorted
+	return filetest.Read(t, disk, file1), l.State(), group, spill, sorted, unsorted
 }
 
 // reopen makes a log of a file.
@@ -38,7 +39,7 @@ func reopen(t *testing.T, file []byte, state timerlog.State) *timerlog.Log {
 	if err := disk.MkdirAll(dir+"/"+family, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, disk, file1, file)
+	filetest.Write(t, disk, file1, file)
 	return open(t, disk, timerlog.Options{}, state)
 }
 
@@ -91,14 +92,14 @@ func TestDamage(t *testing.T) {
 				"each":   func() error { _, err := each(l, ref); return err },
 				"cursor": func() error { _, err := above(l, ref, before); return err },
 			} {
-				bad := checkCorrupt(t, read(), file1)
+				bad := filetest.Corrupt(t, read(), file1)
 				if bad.Offset != c.offset || !strings.Contains(bad.Reason, c.reason) {
 					t.Errorf("%s: got %v, want byte %d, %q", how, bad, c.offset, c.reason)
 				}
 			}
 			// What Verify reads: headers and lengths.
 			if err := l.Verify([]timerlog.Ref{ref}); c.offset <= group || strings.HasPrefix(c.name, "cut") {
-				checkCorrupt(t, err, file1)
+				filetest.Corrupt(t, err, file1)
 			} else if err != nil {
 				t.Errorf("verify: %v", err)
 			}
@@ -121,8 +122,8 @@ func TestDamage(t *testing.T) {
 		_, state, ref, _, _, _ := damageLog(t)
 		l := open(t, newFS(), timerlog.Options{}, state)
 		_, err := each(l, ref)
-		checkCorrupt(t, err, file1)
-		checkCorrupt(t, l.Verify([]timerlog.Ref{ref}), file1)
+		filetest.Corrupt(t, err, file1)
+		filetest.Corrupt(t, l.Verify([]timerlog.Ref{ref}), file1)
 	})
 }
 
@@ -149,7 +150,7 @@ func TestEveryFlippedBit(t *testing.T) {
 			switch {
 			case err == nil && slices.Equal(got, want):
 			case err != nil && errors.Is(err, corrupt.ErrCorrupt):
-				checkCorrupt(t, err, file1)
+				filetest.Corrupt(t, err, file1)
 				seen = true
 			default:
 				t.Fatalf("bit of byte %d: %s: %d entries instead of %d, %v", i, how, len(got), len(want), err)
@@ -182,7 +183,7 @@ func TestLostAndMisplacedWrites(t *testing.T) {
 	disk := newFS()
 	l := open(t, disk, timerlog.Options{}, timerlog.State{})
 	a := writeGroup(t, l, run(1, 1, 600))
-	old := readFile(t, disk, file1)
+	old := filetest.Read(t, disk, file1)
 	l = open(t, disk.Kill(), timerlog.Options{}, timerlog.State{Files: []timerlog.FileState{{Number: 1, Length: 64}}})
 	b := writeGroup(t, l, run(1, 2, 600))
 	if a.Offset != b.Offset || a.Length != b.Length {
@@ -190,7 +191,7 @@ func TestLostAndMisplacedWrites(t *testing.T) {
 	}
 	stale := reopen(t, old, l.State())
 	_, err := each(stale, b)
-	if bad := checkCorrupt(t, err, file1); !strings.Contains(bad.Reason, "another group stands here") {
+	if bad := filetest.Corrupt(t, err, file1); !strings.Contains(bad.Reason, "another group stands here") {
 		t.Errorf("got %v", bad)
 	}
 
@@ -201,11 +202,11 @@ func TestLostAndMisplacedWrites(t *testing.T) {
 	}
 	l = open(t, mixed, timerlog.Options{}, timerlog.State{})
 	writeGroup(t, l, run(1, 2, 600))
-	file := readFile(t, mixed, file1)
+	file := filetest.Read(t, mixed, file1)
 	at := fileHeader + groupHeader + fullBlock
 	copy(file[at:at+fullBlock], old[at:])
 	_, err = each(reopen(t, file, l.State()), b)
-	if bad := checkCorrupt(t, err, file1); bad.Offset != int64(at) {
+	if bad := filetest.Corrupt(t, err, file1); bad.Offset != int64(at) {
 		t.Errorf("got %v", bad)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
@@ -24,7 +26,7 @@ func FuzzDecodeEntry(f *testing.F) {
 }
 
 func FuzzDecodeRef(f *testing.F) {
-	_, b := readGolden(f, "ref")
+	b := golden.Read(f, "ref")
 	f.Add(b)
 	f.Add(make([]byte, timerlog.RefSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -40,7 +42,7 @@ func FuzzDecodeRef(f *testing.F) {
 }
 
 func FuzzDecodeState(f *testing.F) {
-	_, b := readGolden(f, "state")
+	b := golden.Read(f, "state")
 	f.Add(b)
 	f.Add([]byte{0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -61,7 +63,7 @@ func FuzzDecodeState(f *testing.F) {
 
 // FuzzFile reads every group that bytes may hold: no panic, and no error but damage.
 func FuzzFile(f *testing.F) {
-	_, file := readGolden(f, "file")
+	file := golden.Read(f, "file")
 	f.Add(file)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, file []byte) {
@@ -72,7 +74,7 @@ func FuzzFile(f *testing.F) {
 		if err := disk.MkdirAll(dir+"/hours", 0o700); err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, disk, dir+"/hours/00000000000000000001", file)
+		filetest.Write(t, disk, dir+"/hours/00000000000000000001", file)
 		length := max(64, int64(len(file)))
 		l, err := timerlog.Open(disk, dir, "hours", timerlog.Options{Ident: ident},
 			timerlog.State{Files: []timerlog.FileState{{Number: 1, Length: length}}})

@@ -3,11 +3,9 @@ package timerlog_test
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
-	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
@@ -104,49 +102,5 @@ func checkAbove(t testing.TB, l *timerlog.Log, ref timerlog.Ref, after timerlog.
 	t.Helper()
 	if got, err := above(l, ref, after); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("cursor after %v: %d entries, %v; want %d", after, len(got), err, len(want))
-	}
-}
-
-// checkCorrupt checks that err names damage in a file, and returns it.
-func checkCorrupt(t testing.TB, err error, file string) *corrupt.Error {
-	t.Helper()
-	var bad *corrupt.Error
-	if !errors.As(err, &bad) || bad.File != file {
-		t.Fatalf("got %v, want damage in %s", err, file)
-	}
-	return bad
-}
-
-func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func writeFile(t testing.TB, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
 	}
 }

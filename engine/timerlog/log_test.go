@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
@@ -178,7 +179,7 @@ func TestLookupFollowsPrev(t *testing.T) {
 			t.Errorf("a group at %v", at)
 		}
 	}
-	checkCorrupt(t, second(l.Lookup(timerlog.Place{File: 1, Offset: 65})), file1)
+	filetest.Corrupt(t, second(l.Lookup(timerlog.Place{File: 1, Offset: 65})), file1)
 	if _, err := l.WriteGroup(timerlog.RingHours, 77, timerlog.Ref{File: 9, Offset: 64, Kind: timerlog.KindGroup}, run(9, 9, 1)); err == nil {
 		t.Error("a group with a previous one that is newer")
 	}
@@ -258,10 +259,10 @@ func TestBeyondState(t *testing.T) {
 	}
 	for _, r := range []timerlog.Ref{lost, lostToo} {
 		_, err := each(l, r)
-		checkCorrupt(t, err, fmt.Sprintf("%s/%s/%020d", dir, family, r.File))
+		filetest.Corrupt(t, err, fmt.Sprintf("%s/%s/%020d", dir, family, r.File))
 		_, err = above(l, r, before)
-		checkCorrupt(t, err, fmt.Sprintf("%s/%s/%020d", dir, family, r.File))
-		checkCorrupt(t, l.Verify([]timerlog.Ref{r}), fmt.Sprintf("%s/%s/%020d", dir, family, r.File))
+		filetest.Corrupt(t, err, fmt.Sprintf("%s/%s/%020d", dir, family, r.File))
+		filetest.Corrupt(t, l.Verify([]timerlog.Ref{r}), fmt.Sprintf("%s/%s/%020d", dir, family, r.File))
 	}
 	es, es2 := run(7, 300, 10), run(8, 400, 60)
 	over, over2 := writeGroup(t, l, es), writeGroup(t, l, es2)
@@ -271,7 +272,7 @@ func TestBeyondState(t *testing.T) {
 	checkEach(t, l, over, es)
 	checkEach(t, l, over2, es2)
 	checkEach(t, l, ref, run(1, 1, 10))
-	if n := len(readFile(t, disk, file2)); int64(n) != over2.Offset+over2.Length {
+	if n := len(filetest.Read(t, disk, file2)); int64(n) != over2.Offset+over2.Length {
 		t.Errorf("the second file has %d bytes: the space of the lost group was not given back", n)
 	}
 	if _, err := each(l, lost); err == nil {
@@ -312,8 +313,8 @@ func TestDelete(t *testing.T) {
 		refs = append(refs, writeGroup(t, l, run(1, 100*i, 30)))
 	}
 	// From another life; foreign files are nobody's business.
-	writeFile(t, disk, dir+"/"+family+"/00000000000000000099", []byte("left over"))
-	writeFile(t, disk, dir+"/"+family+"/notes.txt", []byte("mine"))
+	filetest.Write(t, disk, dir+"/"+family+"/00000000000000000099", []byte("left over"))
+	filetest.Write(t, disk, dir+"/"+family+"/notes.txt", []byte("mine"))
 	checkEach(t, l, refs[0], run(1, 0, 30)) // the file is open for reading
 	if err := l.Delete(func(file int64) bool { return file == 3 }); err != nil {
 		t.Fatal(err)
@@ -325,7 +326,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("state %+v", s)
 	}
 	_, err := each(l, refs[0])
-	checkCorrupt(t, err, file1)
+	filetest.Corrupt(t, err, file1)
 	checkEach(t, l, refs[2], run(1, 200, 30))
 	if ref := writeGroup(t, l, run(1, 1000, 30)); ref.File != 6 {
 		t.Errorf("next file is %d", ref.File)

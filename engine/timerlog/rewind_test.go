@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
@@ -88,7 +89,7 @@ func TestVerifyFiles(t *testing.T) {
 	if err := l.VerifyFiles([]int64{1, 2, 3}); err != nil {
 		t.Fatal(err)
 	}
-	checkCorrupt(t, l.VerifyFiles([]int64{4}), dir+"/"+family+"/00000000000000000004")
+	filetest.Corrupt(t, l.VerifyFiles([]int64{4}), dir+"/"+family+"/00000000000000000004")
 	at := l.State()
 	if err := fsys.Cut(file2, at.Files[1].Length-1); err != nil {
 		t.Fatal(err)
@@ -100,6 +101,6 @@ func TestVerifyFiles(t *testing.T) {
 	if err := l.VerifyFiles([]int64{1}); err != nil {
 		t.Error(err)
 	}
-	checkCorrupt(t, l.VerifyFiles([]int64{1, 2}), file2)
-	checkCorrupt(t, l.VerifyFiles([]int64{3}), file3)
+	filetest.Corrupt(t, l.VerifyFiles([]int64{1, 2}), file2)
+	filetest.Corrupt(t, l.VerifyFiles([]int64{3}), file3)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/timerwheel"
 )
 
@@ -25,13 +27,13 @@ func newImage(t testing.TB) image {
 		w.Set(slot(n, uint32(n)))
 	}
 	checkpoint(t, w)
-	return image{readFile(t, disk, name), w.Table(), all(t, w)}
+	return image{filetest.Read(t, disk, name), w.Table(), all(t, w)}
 }
 
 func (im image) load(t testing.TB, file []byte, table []int) (*timerwheel.Wheel, error) {
 	t.Helper()
 	disk := newFS()
-	writeFile(t, disk, name, file)
+	filetest.Write(t, disk, name, file)
 	w := open(t, disk, 1000)
 	return w, w.Load(table, nil)
 }
@@ -164,11 +166,11 @@ func TestLoadPrefersRedo(t *testing.T) {
 	pages := w.Freeze()
 	s := save(w, pages)
 
-	file := readFile(t, disk, name)
+	file := filetest.Read(t, disk, name)
 	for i := range pageSize { // torn by a write in place
 		file[header+i] = byte(i)
 	}
-	writeFile(t, disk, name, file)
+	filetest.Write(t, disk, name, file)
 	w = open(t, disk, 1000)
 	if err := s.load(w); err != nil {
 		t.Fatal(err)
@@ -227,7 +229,7 @@ func TestEveryBit(t *testing.T) {
 }
 
 func TestDecodePagesRefuses(t *testing.T) {
-	_, redo := readGolden(t, "redo")
+	redo := golden.Read(t, "redo")
 	for _, b := range [][]byte{redo[:1], redo[:len(redo)-1], append(slices.Clone(redo), 0)} {
 		if _, err := timerwheel.DecodePages(b); !errors.Is(err, timerwheel.ErrPages) {
 			t.Errorf("%d bytes: %v", len(b), err)

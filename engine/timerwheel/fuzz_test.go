@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/timerwheel"
 )
 
 func FuzzDecodeTable(f *testing.F) {
-	_, b := readGolden(f, "table")
+	b := golden.Read(f, "table")
 	f.Add(b)
 	f.Add([]byte{0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -35,7 +37,7 @@ func FuzzDecodeTable(f *testing.F) {
 
 // FuzzDecodePages loads whatever the redo of a checkpoint may hold. What loads is encoded as it was.
 func FuzzDecodePages(f *testing.F) {
-	_, b := readGolden(f, "redo")
+	b := golden.Read(f, "redo")
 	f.Add(b[:8+2*timerwheel.SlotSize], uint16(0))
 	f.Add(make([]byte, 8+3*timerwheel.SlotSize), uint16(1))
 	f.Fuzz(func(t *testing.T, b []byte, seal uint16) {
@@ -83,7 +85,7 @@ func sealPages(b []byte, mask uint16) {
 
 // FuzzFile loads whatever may lie in the file: no panic, and no error but damage.
 func FuzzFile(f *testing.F) {
-	_, file := readGolden(f, "file")
+	file := golden.Read(f, "file")
 	f.Add(file[:36], file[header:header+100], byte(1))
 	f.Add([]byte{}, []byte{}, byte(0))
 	f.Fuzz(func(t *testing.T, head, slots []byte, seal byte) {
@@ -97,7 +99,7 @@ func FuzzFile(f *testing.F) {
 			sealSlot(file[header+i*timerwheel.SlotSize:][:timerwheel.SlotSize], int64(i))
 		}
 		disk := newFS()
-		writeFile(t, disk, name, file)
+		filetest.Write(t, disk, name, file)
 		w := open(t, disk, 2000)
 		err := w.Load([]int{0}, nil)
 		if err != nil && !errors.Is(err, corrupt.ErrCorrupt) && !errors.Is(err, timerwheel.ErrNewerFormat) {

@@ -6,10 +6,10 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"os"
-	"path"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 	"github.com/tidewheel/tidewheel/engine/timerwheel"
 	"github.com/tidewheel/tidewheel/engine/vfs"
@@ -103,44 +103,7 @@ func all(t testing.TB, w *timerwheel.Wheel) (slots []timerwheel.Slot) {
 
 func checkCorrupt(t testing.TB, err error) *corrupt.Error {
 	t.Helper()
-	var bad *corrupt.Error
-	if !errors.As(err, &bad) || bad.File != name {
-		t.Fatalf("got %v, want damage in %s", err, name)
-	}
-	return bad
-}
-
-func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func writeFile(t testing.TB, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	if err := fsys.MkdirAll(path.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
+	return filetest.Corrupt(t, err, name)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
