@@ -63,6 +63,7 @@ func (e *Engine) NewEventReader(topic string, from Offset) (*EventReader, error)
 				r.know(t.ID)
 			}
 		}
+		r.learn()
 	}
 	return r, nil
 }
@@ -72,6 +73,15 @@ func (e *Engine) First() Offset { return e.log.First() }
 
 func eventsTrimmed(from, first Offset) error {
 	return fmt.Errorf("%w: events from %d on, the log begins at %d", ErrTrimmed, from, first)
+}
+
+// learn notes the id that the topic has now.
+func (r *EventReader) learn() {
+	r.e.mu.RLock()
+	defer r.e.mu.RUnlock()
+	if t := r.e.st.TopicByName(r.topic); t != nil {
+		r.know(t.ID)
+	}
 }
 
 // know notes an id of the topic.
@@ -96,11 +106,7 @@ func (r *EventReader) Read(into []Event) ([]Event, Offset, error) {
 		return into, 0, ErrClosed
 	}
 	if r.topic != "" {
-		r.e.mu.RLock()
-		if t := r.e.st.TopicByName(r.topic); t != nil {
-			r.know(t.ID)
-		}
-		r.e.mu.RUnlock()
+		r.learn()
 	}
 	start, end := r.at, r.e.Released()
 	if start >= end {

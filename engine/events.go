@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/record"
 )
@@ -68,7 +69,9 @@ type eventScan struct {
 	from Offset // events before are passed over
 
 	events []Event
-	copied int // index of the move whose copy comes next; -1: none
+	copied int    // index of the move whose copy comes next; -1: none
+	parts  []byte // of the first state record, for its names
+	begun  bool   // it was read
 
 	// reused
 	message   message.Message
@@ -118,11 +121,38 @@ func (s *eventScan) record(r *commitlog.Record, wallMs int64) error {
 		if s.copied = -1; s.add(&ev) {
 			s.copied = len(s.events) - 1
 		}
+	case record.KindState:
+		if s.name != nil && !s.begun {
+			return s.readState(r)
+		}
 	case record.KindTopic, record.KindGroup, record.KindCommit, record.KindTrim, record.KindHole:
 		if s.id == 0 {
 			return s.readRest(r, ev)
 		}
 	}
+	return nil
+}
+
+// readState takes the names of the topics that were there when the segment began in which the reading begins.
+func (s *eventScan) readState(r *commitlog.Record) error {
+	var part record.State
+	if err := part.Decode(r.Payload); err != nil {
+		return err
+	}
+	if part.Part == 0 {
+		s.parts = s.parts[:0]
+	}
+	if s.parts = append(s.parts, part.Data...); part.Part != part.Parts-1 {
+		return nil
+	}
+	st := state.New(0)
+	if err := st.Decode(s.parts); err != nil {
+		return err
+	}
+	for _, t := range st.Topics {
+		s.name(&record.Topic{ID: t.ID, Name: t.Name})
+	}
+	s.parts, s.begun = nil, true
 	return nil
 }
 

@@ -172,6 +172,51 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
+// The events of a topic that was deleted later are told, also when it was made in a segment before.
+func TestEventsOfADeletedTopic(t *testing.T) {
+	s := enginetest.Open(t, enginetest.Config{Options: timers()})
+	answerOf(t, s, &engine.DefineTopic{Topic: "t", Queues: 1}, engine.Done)
+	made := s.Released()
+	for i := 0; len(segments(t, s.FS)) < 3 || i < 3; i++ { // a spare one is made ahead
+		s.Do(traffic(8)...)
+		s.Pass(time.Second)
+	}
+	from := s.Released()
+	if from < made+1<<10 {
+		t.Fatalf("the log ends at %d, the topic was made at %d", from, made)
+	}
+	now, err := s.NewEventReader("t", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do(&engine.Put{Topic: "t", Queue: 0, Key: []byte("x"), Body: []byte("x")})
+	middle := s.Released()
+	s.Do(&engine.Put{Topic: "t", Queue: 0, Key: []byte("y"), Body: []byte("y")})
+	answerOf(t, s, &engine.DeleteTopic{Topic: "t"}, engine.Done)
+	answerOf(t, s, &engine.DefineTopic{Topic: "t", Queues: 1}, engine.Done)
+	s.Do(&engine.Put{Topic: "t", Queue: 0, Key: []byte("z"), Body: []byte("z")})
+	texts := func(events []engine.Event) (list []string) {
+		for _, ev := range events {
+			list = append(list, eventText(ev))
+		}
+		return list
+	}
+	want := []string{"stored t/ x @0", "stored t/ y @1", "topic_deleted t/ ", "topic t/ ", "stored t/ z @0"}
+	live, _, err := now.Read(nil)
+	if got := texts(live); err != nil || !slices.Equal(got, want) {
+		t.Errorf("from now on: %q, %v", got, err)
+	}
+	if got := texts(eventsFrom(t, s, "t", from)); !slices.Equal(got, want) {
+		t.Errorf("from before the first: %q", got)
+	}
+	if got := texts(eventsFrom(t, s, "t", middle)); !slices.Equal(got, want[1:]) {
+		t.Errorf("from the second on: %q", got)
+	}
+	if all := eventsFrom(t, s, "t", s.First()); eventText(all[0]) != "topic t/ " || !slices.Equal(texts(all[1:]), want) {
+		t.Errorf("from the first: %q", texts(all))
+	}
+}
+
 // A place that was deleted is an error that says where the log begins, at the begin and under a reader that was slow.
 func TestEventsTrimmed(t *testing.T) {
 	o := timers()
