@@ -37,7 +37,7 @@ func (p *batchPut) look(ctx context.Context, todo []int) (rest []int, err error)
 	return rest, nil
 }
 
-// find looks for the message of a key and answers with it.
+// find looks for the message of a key and answers with it. A message whose key cannot be looked for is refused.
 func (p *batchPut) find(ctx context.Context, i int) (found bool, err error) {
 	b, m, put := p.b, &p.messages[i], &p.puts[i]
 	if err := b.enter(); err != nil {
@@ -46,7 +46,8 @@ func (p *batchPut) find(ctx context.Context, i int) (found bool, err error) {
 	f, err := b.e.FindKey(m.Topic, put.IdempotencyKey)
 	b.leave()
 	if err != nil {
-		return false, fmt.Errorf("broker: %w", err)
+		p.receipts[i].Err = fmt.Errorf("broker: %w", err)
+		return true, nil
 	}
 	put.KeySince = f.Position
 	if !f.Found {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 	"github.com/tidewheel/tidewheel/host/broker"
 )
@@ -192,4 +196,55 @@ func TestIdempotencyKeyIsNotCopied(t *testing.T) {
 			t.Errorf("%d tries: %v", tries, err)
 		}
 	})
+}
+
+// TestIdempotencyInDoubt lets the time of a batch run out when a part of it is stored: the error may not say that nothing
+// happened.
+func TestIdempotencyInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newSyncFS()
+		b := open(t, fsys, broker.Options{Durability: broker.Interval})
+		mustPut(t, b, broker.Message{Topic: "orders", Body: []byte("before")})
+		time.Sleep(2 * time.Second)
+		hold := make(chan struct{})
+		fsys.onSync(func() error { <-hold; return nil })
+		m := broker.Message{Topic: "orders", IdempotencyKey: "k", Body: []byte("x")}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		receipts, err := b.PutBatch(ctx, []broker.Message{m, m}) // the second waits until the first is durable
+		if !errors.Is(err, broker.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%+v, %v; want that it is unknown", receipts, err)
+		}
+		close(hold)
+		if r := mustPut(t, b, m); !r.Replayed {
+			t.Errorf("repeated: %+v", r)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		cancel()
+		if _, err := b.PutBatch(ctx, []broker.Message{{Topic: "orders", IdempotencyKey: "l"}}); errors.Is(err, broker.ErrUnknown) {
+			t.Errorf("a put that was withdrawn: %v", err)
+		}
+	})
+}
+
+// TestIdempotencyUnreadable takes a file of keys away: a message whose key cannot be looked for is refused on its own.
+func TestIdempotencyUnreadable(t *testing.T) {
+	disk := crashfs.New(crashfs.Options{})
+	b := open(t, disk, broker.Options{Engine: engine.Options{Queues: 1, CheckpointEvery: 64 << 10, SegmentSize: 128 << 10}})
+	var infos []vfs.Info
+	for i := 0; len(infos) == 0; i++ {
+		mustPut(t, b, broker.Message{Topic: "orders", IdempotencyKey: fmt.Sprint(i), Body: make([]byte, 8<<10)})
+		infos, _ = disk.ReadDir("idempotency")
+		infos = slices.DeleteFunc(infos, func(i vfs.Info) bool { return strings.HasSuffix(i.Name, ".tmp") })
+	}
+	for _, info := range infos {
+		if err := disk.Remove("idempotency/" + info.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	batch := []broker.Message{{Topic: "orders", Body: []byte("x")}, {Topic: "orders", IdempotencyKey: "k", Body: []byte("y")}}
+	receipts, err := b.PutBatch(t.Context(), batch)
+	if err != nil || receipts[0].Err != nil || receipts[0].ID == "" || !errors.Is(receipts[1].Err, fs.ErrNotExist) {
+		t.Errorf("%+v, %v; want the first stored and the second refused", receipts, err)
+	}
 }

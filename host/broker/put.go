@@ -40,6 +40,9 @@ func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, e
 		if todo, err = p.look(ctx, todo); err == nil {
 			todo, err = p.store(ctx, todo, try < keyTries)
 		}
+		if err != nil && p.stored && !errors.Is(err, ErrUnknown) {
+			err = fmt.Errorf("%w: a part is stored: %w", ErrUnknown, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -53,6 +56,7 @@ type batchPut struct {
 	messages []Message
 	puts     []engine.Put
 	receipts []Receipt
+	stored   bool // there is one of them that was not before
 }
 
 // store stores messages, and returns those whose idempotency key has to be looked for again, if it may.
@@ -73,6 +77,7 @@ func (p *batchPut) store(ctx context.Context, todo []int, mayLook bool) (again [
 			again = append(again, i)
 		} else {
 			p.answered(i, *a)
+			p.stored = p.stored || a.Outcome != engine.Refused
 		}
 	}
 	return again, nil
