@@ -116,8 +116,8 @@ func (a *app) demoShow(cfg *demo.Config) (end func()) {
 		}
 		return func() {}
 	}
-	view.Say(fmt.Sprintf("%s events with delays of 1 to 10 s, fsync on, %d× kill -9; files in %s",
-		thousands(int64(len(cfg.Events))), len(cfg.KillAt), filepath.Dir(cfg.Dir)))
+	view.Say(fmt.Sprintf("%s events with delays of 1 to 10 s, fsync on, %d× kill -9", thousands(int64(len(cfg.Events))), len(cfg.KillAt)))
+	view.Say("files in " + filepath.Dir(cfg.Dir))
 	cfg.Progress = view.Show
 	cfg.Killed = func(k demo.Kill) { view.Say(k.String()) }
 	return view.End

@@ -21,6 +21,8 @@ type entry struct {
 	acked     int     // answered: stored
 	cancelled int     // of the acked ones
 	firstSent int64   // ms since 1970; no copy can be due before this and the delay
+	due       int64   // ms since 1970, as the server said last
+	arrived   []int64 // the due times of the places where consumers saw it
 	seen      int     // places where it stands, by the audit
 	dues      []int64 // the due times of these, ms since 1970
 	movedTo   []int64 // the due times it was moved to
@@ -40,6 +42,7 @@ type ledger struct {
 	arrivals []arrival
 	outages  []outage
 	counts   Counts
+	audit    int64    // when it began, ms since 1970
 	faults   []string // the first of them, for the report
 }
 
@@ -83,11 +86,13 @@ func (l *ledger) unsent(id string) {
 	l.entries[id].sends--
 }
 
-// acked notes that an event is stored.
-func (l *ledger) acked(id string) {
+// acked notes that an event is stored, with its due time, ms since 1970.
+func (l *ledger) acked(id string, dueMs int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.entries[id].acked++
+	e := l.entries[id]
+	e.acked++
+	e.due = dueMs
 	l.counts.Put++
 }
 
@@ -103,7 +108,9 @@ func (l *ledger) cancelled(id string) {
 func (l *ledger) moved(id string, dueMs int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.entries[id].movedTo = append(l.entries[id].movedTo, dueMs)
+	e := l.entries[id]
+	e.movedTo = append(e.movedTo, dueMs)
+	e.due = dueMs
 	l.counts.Moved++
 }
 
@@ -116,6 +123,7 @@ func (l *ledger) arrived(at place, id string, dueMs int64, received time.Time) {
 	}
 	l.counts.Delivered++
 	e := l.entries[id]
+	e.arrived = append(e.arrived, dueMs)
 	a := arrival{due: dueMs * 1000, received: received.UnixMicro()}
 	l.arrivals = append(l.arrivals, a)
 	soonest := e.firstSent + (e.delay() + min(e.shift(), 0)).Milliseconds()
@@ -142,6 +150,13 @@ func (l *ledger) stands(at place, id string) bool {
 	}
 	l.places[at] = id
 	return true
+}
+
+// auditing notes that the reading at the end begins, ms since 1970.
+func (l *ledger) auditing(nowMs int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.audit = nowMs
 }
 
 // audited notes what stands at a place, by the reading at the end.
@@ -177,18 +192,22 @@ func (l *ledger) now() Counts {
 	return l.counts
 }
 
-// settled says that everything that must arrive has: nothing but copies that nobody answered can be missing.
+// settled says that everything that must arrive has: nothing but copies that nobody answered can be missing. It looks at
+// each event, since a copy of one that has arrived does not make up for another one that has not; nor does an unanswered
+// copy of an event make up for the one that was answered, and maybe moved.
 func (l *ledger) settled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	must := 0
 	for _, e := range l.entries {
-		if e.acked == 0 {
+		must := e.acked - e.cancelled
+		switch {
+		case e.acked == 0 || len(e.arrived) < must:
+			return false
+		case must > 0 && e.sends > e.acked && !slices.Contains(e.arrived, e.due):
 			return false
 		}
-		must += e.acked - e.cancelled
 	}
-	return l.counts.Delivered >= must
+	return true
 }
 
 // judge counts what went wrong, after the audit.
@@ -211,7 +230,7 @@ func (l *ledger) judge() Report {
 		switch {
 		case e.seen < must:
 			r.Lost += must - e.seen
-			l.fault("lost: %s, sent %d times, acknowledged %d, cancelled %d, seen %d", id, e.sends, e.acked, e.cancelled, e.seen)
+			l.fault("lost: %s, sent %d times, acknowledged %d, cancelled %d, seen %d, due %d ms before the end", id, e.sends, e.acked, e.cancelled, e.seen, l.audit-e.due)
 		case e.seen > may:
 			r.Twice += e.seen - may
 			l.fault("twice: %s, sent %d times, acknowledged %d, cancelled %d, seen %d", id, e.sends, e.acked, e.cancelled, e.seen)

@@ -97,12 +97,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 		// A cell that ends in a tab is aligned; the note behind it is text as it is.
 		fmt.Fprintf(t, "%s\t%s\t%s\n", name, thousands(n), note)
 	}
-	note := "acknowledged, each after fsync"
-	if r.Unanswered > 0 {
-		note += fmt.Sprintf("; sent again since the kill cut off the answer: %d, of these had been stored: %d",
-			r.Unanswered, r.UnansweredStored)
-	}
-	row("put", r.Put, note)
+	row("put", r.Put, "acknowledged, each after fsync")
 	row("delivered", r.Delivered, "")
 	row("cancelled", r.Cancelled, "while they waited")
 	row("moved", r.Moved, "to another time, while they waited")
@@ -128,6 +123,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for i := range r.Down {
 		fmt.Fprintf(w, "kill -9:                      ready again after %v, of that start and recovery %v\n",
 			r.Down[i], r.Recover[i])
+	}
+	if r.Unanswered > 0 {
+		fmt.Fprintf(w, "puts sent again, since it cut off the answer: %d, of these had been stored: %d\n", r.Unanswered, r.UnansweredStored)
 	}
 	fmt.Fprintf(w, "files:                        %s\ntook:                         %v\n\n", r.Check, r.Took)
 	for _, fault := range r.Faults {

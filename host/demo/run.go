@@ -61,8 +61,8 @@ type run struct {
 
 // Run does it all, and ends within about the last event's time and delay. The error means that no account can be given:
 // the server did not start, or an answer made no sense.
-func Run(ctx context.Context, cfg Config) (Report, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func Run(asked context.Context, cfg Config) (Report, error) {
+	ctx, cancel := context.WithCancel(asked)
 	defer cancel()
 	r := &run{cfg: cfg, ledger: newLedger(cfg.Events), began: time.Now(), cancel: cancel}
 	server, err := Launch(ctx, cfg.Exe, cfg.Dir)
@@ -91,6 +91,9 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	stopConsuming()
 	background.Wait()
 	r.phase.Store(int32(Checking))
+	if asked.Err() != nil {
+		err = fmt.Errorf("demo: stopped before its end: %w", context.Cause(asked))
+	}
 	if err == nil {
 		err = r.audit(ctx)
 	}
@@ -231,7 +234,7 @@ func (r *run) put(ctx context.Context, e *Event) {
 	if !ok {
 		return
 	}
-	r.ledger.acked(e.ID)
+	r.ledger.acked(e.ID, stored.DueMs)
 	if e.CancelAfterMs > 0 || e.MoveAfterMs > 0 {
 		at := time.Since(r.began) + time.Duration(e.CancelAfterMs+e.MoveAfterMs)*time.Millisecond
 		r.pending.Go(func() {
@@ -388,6 +391,7 @@ func (r *run) audit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.ledger.auditing(time.Now().UnixMilli())
 	list, err := c.Topics(ctx)
 	if err != nil {
 		return fmt.Errorf("demo: audit: %w", err)
