@@ -27,7 +27,8 @@ type KeyFound struct {
 }
 
 // FindKey finds the message that was put into a topic with an idempotency key, at most Options.IdempotencyWindow ago. It
-// compares the whole key with that of the stored message. It is not for the writer: it may read a block or two of each
+// compares the whole key with that of the stored message. When that cannot be read, the error says so, until the message is
+// declared lost (MarkHole). It is not for the writer: it may read a block or two of each
 // file of keys, and the message. Safe for concurrent use.
 func (e *Engine) FindKey(topic string, key []byte) (KeyFound, error) {
 	if e.closed.Load() {
@@ -52,8 +53,8 @@ func (e *Engine) FindKey(topic string, key []byte) (KeyFound, error) {
 			err = message.Decode(rec.Payload, m)
 		}
 		if err != nil {
-			failed = err
-			return false
+			failed = e.unlessLost(pos, err)
+			return failed == nil
 		}
 		own, rest := m.IdempotencyKey()
 		if rec.Kind != message.KindMessage || m.Topic != t.ID || string(own) != string(key) || now-m.StoreMs > e.opts.IdempotencyWindow.Milliseconds() {
@@ -73,6 +74,16 @@ func (e *Engine) FindKey(topic string, key []byte) (KeyFound, error) {
 		return KeyFound{}, fmt.Errorf("engine: find idempotency key: %w", err)
 	}
 	return f, nil
+}
+
+// unlessLost is the error of reading a message, nil when it was declared lost.
+func (e *Engine) unlessLost(pos Offset, err error) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.st.InHole(pos) {
+		return nil
+	}
+	return err
 }
 
 // keyed takes the idempotency key of a put into its message, or says why not. It decides by the hash alone, since the

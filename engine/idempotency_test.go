@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -310,4 +311,30 @@ func TestKeysDamagedBlock(t *testing.T) {
 			t.Errorf("key %d is not found", i)
 		}
 	}
+}
+
+// The key of a message that cannot be read is refused, since what it belongs to cannot be compared, until the message is
+// declared lost: then the producer's repetition brings it back.
+func TestKeysOfALostMessage(t *testing.T) {
+	o := keyed(24 * time.Hour)
+	o.TailBytes = 4096
+	s := enginetest.Open(t, enginetest.Config{Options: o, Damaged: true})
+	bad := s.Do(keyedPut(t, s, "badbad", 0))[0]
+	for range 3 {
+		s.Do(traffic(8)...)
+		s.Pass(100 * time.Millisecond)
+	}
+	disk := s.FS.(*crashfs.FS)
+	name := "commitlog/" + segments(t, disk)[0]
+	if err := disk.Rot(name, int64(bytes.LastIndex(contents(t, disk, name), []byte("badbad")))*8); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.FindKey("t", []byte("badbad")); !errors.Is(err, engine.ErrCorrupt) {
+		t.Fatalf("the key of a damaged message: %v", err)
+	}
+	answerOf(t, s, &engine.MarkHole{From: bad.Position, To: bad.Position + engine.Offset(bad.Size), Reason: "a flipped bit"}, engine.Done)
+	again := s.Do(keyedPut(t, s, "badbad", 0))[0]
+	wantFound(t, s, "badbad", again)
+	s.Kill(true)
+	wantFound(t, s, "badbad", again)
 }
