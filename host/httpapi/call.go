@@ -100,15 +100,6 @@ func (q *query) text(name string) string {
 	return text
 }
 
-// yes reads true or false.
-func (q *query) yes(name string) bool {
-	text, _, there := q.first(name)
-	if there && text != "true" && text != "false" {
-		q.fail(name, text, "true or false", "")
-	}
-	return text == "true"
-}
-
 // number reads a whole number.
 func (q *query) number(name string) int64 {
 	text, p, there := q.first(name)
