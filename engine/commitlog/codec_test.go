@@ -3,21 +3,15 @@ package commitlog
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const sampleID = 0x0102030405060708
 
@@ -381,87 +375,33 @@ func TestRedoCorruptions(t *testing.T) {
 	}
 }
 
-// field is a piece of a golden file.
-type field struct {
-	name string
-	size int
-}
-
-// golden compares bytes with an annotated hex file: one field a line.
-func golden(t *testing.T, name string, title string, b []byte, fields []field) {
-	t.Helper()
-	var out strings.Builder
-	fmt.Fprintf(&out, "# %s\n", title)
-	rest := b
-	for _, f := range fields {
-		fmt.Fprintf(&out, "%-32s # %s\n", hex.EncodeToString(rest[:f.size]), f.name)
-		rest = rest[f.size:]
-	}
-	if len(rest) != 0 {
-		t.Fatalf("%s: %d bytes without a field", name, len(rest))
-	}
-	file := filepath.Join("testdata", "golden", name+".hex")
-	if *update {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Errorf("%s differs:\n%s\nwant:\n%s", name, out.String(), want)
-	}
-	if read := readGolden(t, file); !bytes.Equal(read, b) {
-		t.Errorf("%s: what stands in the file is not what was encoded", name)
-	}
-}
-
-// readGolden gives the bytes of a golden file.
-func readGolden(t testing.TB, file string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b []byte
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return b
-}
+type field = golden.Field
 
 var batchFields = []field{
-	{"magic", 4}, {"length", 4}, {"crc", 4}, {"previous crc", 4}, {"base", 8}, {"epoch", 4}, {"writer", 2}, {"flags", 2},
-	{"append time", 8}, {"log time", 8}, {"base id", 8}, {"count", 4}, {"reserved", 16},
-	{"durable", 8}, {"incarnation", 4}, {"order gen", 4}, {"order pos", 8}, {"reserved", 8}, {"local crc", 4},
+	{4, "magic"}, {4, "length"}, {4, "crc"}, {4, "previous crc"}, {8, "base"}, {4, "epoch"}, {2, "writer"}, {2, "flags"},
+	{8, "append time"}, {8, "log time"}, {8, "base id"}, {4, "count"}, {16, "reserved"},
+	{8, "durable"}, {4, "incarnation"}, {4, "order gen"}, {8, "order pos"}, {8, "reserved"}, {4, "local crc"},
 }
 
 func TestGolden(t *testing.T) {
 	b, _ := sampleBatch(sampleHeader)
-	golden(t, "batch", "a batch of two records, the end of a state record", b, append(append([]field(nil), batchFields...),
-		field{"record 0: length", 4}, field{"crc", 4}, field{"kind", 1}, field{"flags", 1}, field{"reserved", 2}, field{"payload", 5},
-		field{"record 1: length", 4}, field{"crc", 4}, field{"kind", 1}, field{"flags", 1}, field{"reserved", 2}, field{"payload", 13},
-		field{"padding", 6}))
+	golden.Check(t, "batch", "a batch of two records, the end of a state record", 32, b, append(append([]field(nil), batchFields...),
+		field{4, "record 0: length"}, field{4, "crc"}, field{1, "kind"}, field{1, "flags"}, field{2, "reserved"}, field{5, "payload"},
+		field{4, "record 1: length"}, field{4, "crc"}, field{1, "kind"}, field{1, "flags"}, field{2, "reserved"}, field{13, "payload"},
+		field{6, "padding"}))
 
 	h := sampleHeader
 	h.Flags, h.Length = FlagHole|FlagMustUnderstand|FlagSeal, 1<<20
 	hole := make([]byte, BatchHeaderSize)
 	encodeBatch(hole, &h)
-	golden(t, "hole", "a hole of 1 MiB that seals its segment", hole, batchFields)
+	golden.Check(t, "hole", "a hole of 1 MiB that seals its segment", 32, hole, batchFields)
 
-	golden(t, "segment", "the header of a segment", encodeSegmentHeader(sampleID, 0x11223344550), []field{
-		{"magic", 8}, {"version", 4}, {"reserved", 4}, {"log id", 8}, {"base", 8}, {"reserved", 476}, {"crc", 4}})
+	golden.Check(t, "segment", "the header of a segment", 32, encodeSegmentHeader(sampleID, 0x11223344550), []field{
+		{8, "magic"}, {4, "version"}, {4, "reserved"}, {8, "log id"}, {8, "base"}, {476, "reserved"}, {4, "crc"}})
 
-	golden(t, "mark", "a slot of the mark", appendMark(nil, sampleID, Mark{Seq: 9, Durable: 8192, LogMs: 1234, Incarnation: 3}), []field{
-		{"magic", 4}, {"version", 4}, {"log id", 8}, {"seq", 8}, {"durable", 8}, {"log time", 8}, {"incarnation", 4}, {"reserved", 16}, {"crc", 4}})
+	golden.Check(t, "mark", "a slot of the mark", 32, appendMark(nil, sampleID, Mark{Seq: 9, Durable: 8192, LogMs: 1234, Incarnation: 3}), []field{
+		{4, "magic"}, {4, "version"}, {8, "log id"}, {8, "seq"}, {8, "durable"}, {8, "log time"}, {4, "incarnation"}, {16, "reserved"}, {4, "crc"}})
 
-	golden(t, "redo", "the header of a copy of the tail", appendRedo(nil, sampleID, redo{pos: 4096, length: 100, sum: 77}), []field{
-		{"magic", 4}, {"version", 4}, {"log id", 8}, {"position", 8}, {"length", 8}, {"sum", 4}, {"reserved", 24}, {"crc", 4}})
+	golden.Check(t, "redo", "the header of a copy of the tail", 32, appendRedo(nil, sampleID, redo{pos: 4096, length: 100, sum: 77}), []field{
+		{4, "magic"}, {4, "version"}, {8, "log id"}, {8, "position"}, {8, "length"}, {4, "sum"}, {24, "reserved"}, {4, "crc"}})
 }

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"hash/crc32"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
 
 func seedGolden(f *testing.F, names ...string) {
 	for _, n := range names {
-		f.Add(readGolden(f, filepath.Join("testdata", "golden", n+".hex")))
+		f.Add(golden.Read(f, n))
 	}
 }
 

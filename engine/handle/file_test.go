@@ -4,23 +4,18 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
 	"hash/crc32"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
 
 // White-box, for the decoders that Load and Open stand on.
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // twoKeys are the keys of the golden file: secrets 00 01 02 … and 80 81 82 ….
 func twoKeys() []*key {
@@ -31,64 +26,14 @@ func twoKeys() []*key {
 	return keys
 }
 
-// field is a run of bytes in a golden file.
-type field struct {
-	width int
-	name  string
-}
-
-func annotate(title string, b []byte, fields []field) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "# %s\n", title)
-	for _, f := range fields {
-		fmt.Fprintf(&s, "%-64x # %s\n", b[:f.width], f.name)
-		b = b[f.width:]
-	}
-	if len(b) > 0 {
-		fmt.Fprintf(&s, "%x # not described\n", b)
-	}
-	return s.String()
-}
-
-// golden compares a text with a golden file and returns the bytes in it.
-func golden(t testing.TB, name, text string) []byte {
-	t.Helper()
-	name = filepath.Join("testdata", "golden", name)
-	if *update && text != "" {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text != "" && text != string(want) {
-		t.Errorf("%s: the encoding changed; a new layout needs a new version. got:\n%s", name, text)
-	}
-	var b []byte
-	for line := range strings.Lines(string(want)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return b
-}
-
 func TestGoldenKeys(t *testing.T) {
-	text := annotate("a file of two keys", appendKeys(nil, twoKeys()), []field{
+	text := golden.Annotate(t, "a file of two keys", 64, appendKeys(nil, twoKeys()), []golden.Field{
 		{8, "magic"}, {4, "version"}, {4, "count"},
 		{1, "key 1: id"}, {7, "key 1: reserved"}, {32, "key 1: secret"},
 		{1, "key 2: id"}, {7, "key 2: reserved"}, {32, "key 2: secret"},
 		{4, "CRC-32C"},
 	})
-	b := golden(t, "keys.hex", text)
+	b := golden.Match(t, "keys", text)
 	keys, err := decodeKeys("keys", b)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +54,7 @@ func TestGoldenHandle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := golden(t, "handle.hex", annotate(text, raw, []field{
+	b := golden.Match(t, "handle", golden.Annotate(t, text, 64, raw, []golden.Field{
 		{1, "key id"}, {1, "lane"}, {4, "topic"}, {8, "id"}, {8, "due"}, {8, "position"},
 		{16, "MAC: HMAC-SHA-256 of \"tw1.\" and the 30 bytes above"},
 	}))
@@ -228,7 +173,7 @@ func TestLoad(t *testing.T) {
 }
 
 func FuzzDecodeKeys(f *testing.F) {
-	f.Add(golden(f, "keys.hex", ""))
+	f.Add(golden.Read(f, "keys"))
 	f.Add(appendKeys(nil, twoKeys()[:1]))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		keys, err := decodeKeys("keys", b)

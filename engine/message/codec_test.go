@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/message"
 )
 
@@ -187,9 +188,8 @@ func TestCodecAllocatesNothing(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, c := range golden {
-		_, b := readGolden(f, c.name)
-		f.Add(b)
+	for _, c := range goldens {
+		f.Add(golden.Read(f, c.name))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		var m, head message.Message

@@ -2,24 +2,14 @@ package message_test
 
 import (
 	"bytes"
-	"encoding/hex"
-	"flag"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/message"
 )
 
-var update = flag.Bool("update", false, "write the golden files")
-
-// field is a run of bytes in a golden file.
-type field struct {
-	width int
-	name  string
-}
+type field = golden.Field
 
 // head are the fields of the head, as the package comment has them.
 var head = []field{
@@ -30,39 +20,7 @@ var head = []field{
 	{4, "properties length"}, {4, "body length"},
 }
 
-// annotate writes one line of hex for each field.
-func annotate(title string, b []byte, fields []field) string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "# %s\n", title)
-	for _, f := range fields {
-		fmt.Fprintf(&s, "%-36x # %s\n", b[:f.width], f.name)
-		b = b[f.width:]
-	}
-	if len(b) > 0 {
-		fmt.Fprintf(&s, "%x # not described\n", b)
-	}
-	return s.String()
-}
-
-// readGolden returns the bytes of a golden file.
-func readGolden(t testing.TB, name string) (text string, b []byte) {
-	t.Helper()
-	file, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		b = append(b, part...)
-	}
-	return string(file), b
-}
-
-var golden = []struct {
+var goldens = []struct {
 	name, title string
 	m           message.Message
 	parts       []field
@@ -98,22 +56,11 @@ func full() message.Message {
 }
 
 func TestGolden(t *testing.T) {
-	for _, c := range golden {
+	for _, c := range goldens {
 		t.Run(c.name, func(t *testing.T) {
 			encoded := c.m.Append(nil)
-			text := annotate(c.title, encoded, append(head[:len(head):len(head)], c.parts...))
-			if *update {
-				if err := os.MkdirAll(filepath.Join("testdata", "golden"), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join("testdata", "golden", c.name+".hex"), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, b := readGolden(t, c.name)
-			if text != want {
-				t.Errorf("encoding changed; a new layout needs a new field behind the old ones. got:\n%s", text)
-			}
+			fields := slices.Concat(head, c.parts)
+			b := golden.Match(t, c.name, golden.Annotate(t, c.title, 36, encoded, fields))
 			var got message.Message
 			if err := message.Decode(b, &got); err != nil {
 				t.Fatal(err)

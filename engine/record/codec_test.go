@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
@@ -129,7 +130,7 @@ func TestCodecRoundTrip(t *testing.T) {
 // used is a value that held something before: nothing of it may shine through.
 func used(kind commitlog.Kind) payload {
 	v := empty[kind]()
-	for _, c := range golden {
+	for _, c := range goldens {
 		if c.kind == kind && v.Decode(c.value.Append(nil)) != nil {
 			return nil
 		}
@@ -189,7 +190,7 @@ func TestDeliverRandom(t *testing.T) {
 
 // TestEveryTruncationAndEveryByteMoreIsRefused: a payload has one length.
 func TestEveryTruncationAndEveryByteMoreIsRefused(t *testing.T) {
-	for _, c := range golden {
+	for _, c := range goldens {
 		b := c.value.Append(nil)
 		end := len(b)
 		if c.kind == record.KindState { // its data goes to the end, whatever that is
@@ -275,7 +276,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		{"reason longer than the payload", record.KindHole, set(16, 255), 17, "cut off"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, b := readGolden(t, c.kind)
+			b := golden.Read(t, record.Name(c.kind))
 			err := empty[c.kind]().Decode(c.corrupt(b))
 			var damage *corrupt.Error
 			if !errors.As(err, &damage) {
@@ -338,7 +339,7 @@ func TestHoleReasonIsCut(t *testing.T) {
 
 // TestCodecsAllocateNothing in the steady state, but for names and reasons, which are copied.
 func TestCodecsAllocateNothing(t *testing.T) {
-	for _, c := range golden {
+	for _, c := range goldens {
 		want := 0.0
 		switch c.kind {
 		case record.KindTopic, record.KindGroup, record.KindHole:
@@ -379,7 +380,7 @@ func TestKindsAreFixed(t *testing.T) {
 
 // A paused topic differs from one that is not in one bit of its attributes.
 func TestTopicPaused(t *testing.T) {
-	_, b := readGolden(t, record.KindTopic)
+	b := golden.Read(t, record.Name(record.KindTopic))
 	b[9] ^= 1 << 7
 	var got record.Topic
 	if err := got.Decode(b); err != nil {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/record"
 )
 
 // fuzz decodes anything as one kind: it never panics, refuses with damage, and what it takes is the one encoding of
 // what it read.
 func fuzz(f *testing.F, kind commitlog.Kind) {
-	_, b := readGolden(f, kind)
-	f.Add(b)
+	f.Add(golden.Read(f, record.Name(kind)))
 	for _, c := range edges {
 		if c.kind == kind && c.value.PayloadSize() < 4096 {
 			f.Add(c.value.Append(nil))

@@ -2,20 +2,14 @@ package record_test
 
 import (
 	"bytes"
-	"encoding/hex"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // payload is what every type of the package is.
 type payload interface {
@@ -38,14 +32,10 @@ var empty = map[commitlog.Kind]func() payload{
 	record.KindHole:      func() payload { return new(record.Hole) },
 }
 
-// field is a run of bytes in a golden file.
-type field struct {
-	width int
-	name  string
-}
+type field = golden.Field
 
-// golden has one value of each kind, with the fields of its encoding as the package comment has them.
-var golden = []struct {
+// goldens has one value of each kind, with the fields of its encoding as the package comment has them.
+var goldens = []struct {
 	kind   commitlog.Kind
 	value  payload
 	fields []field
@@ -103,61 +93,11 @@ func chunk() *record.Deliver {
 	}
 }
 
-func annotate(t *testing.T, kind commitlog.Kind, b []byte, fields []field) string {
-	t.Helper()
-	var s strings.Builder
-	fmt.Fprintf(&s, "# %s, kind %d\n", record.Name(kind), kind)
-	for _, f := range fields {
-		if f.width > len(b) {
-			t.Fatalf("%s: %d bytes are left for %s", record.Name(kind), len(b), f.name)
-		}
-		fmt.Fprintf(&s, "%-36x # %s\n", b[:f.width], f.name)
-		b = b[f.width:]
-	}
-	if len(b) > 0 {
-		t.Errorf("%s: %x is not described", record.Name(kind), b)
-	}
-	return s.String()
-}
-
-func goldenFile(kind commitlog.Kind) string {
-	return filepath.Join("testdata", "golden", record.Name(kind)+".hex")
-}
-
-// readGolden returns text and bytes of a golden file.
-func readGolden(t testing.TB, kind commitlog.Kind) (text string, b []byte) {
-	t.Helper()
-	file, err := os.ReadFile(goldenFile(kind))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return string(file), b
-}
-
 func TestGolden(t *testing.T) {
-	for _, c := range golden {
+	for _, c := range goldens {
 		t.Run(record.Name(c.kind), func(t *testing.T) {
-			text := annotate(t, c.kind, c.value.Append(nil), c.fields)
-			if *update {
-				if err := os.MkdirAll(filepath.Dir(goldenFile(c.kind)), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(goldenFile(c.kind), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, b := readGolden(t, c.kind)
-			if text != want {
-				t.Errorf("encoding changed; a new layout needs a new kind. got:\n%s", text)
-			}
+			title := fmt.Sprintf("%s, kind %d", record.Name(c.kind), c.kind)
+			b := golden.Match(t, record.Name(c.kind), golden.Annotate(t, title, 36, c.value.Append(nil), c.fields))
 			got := empty[c.kind]()
 			if err := got.Decode(b); err != nil {
 				t.Fatal(err)
@@ -168,7 +108,7 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	if len(golden) != len(empty) {
-		t.Errorf("%d golden files for %d kinds", len(golden), len(empty))
+	if len(goldens) != len(empty) {
+		t.Errorf("%d golden files for %d kinds", len(goldens), len(empty))
 	}
 }

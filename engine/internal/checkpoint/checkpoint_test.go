@@ -2,26 +2,23 @@ package checkpoint_test
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/checkpoint"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 	"github.com/tidewheel/tidewheel/fsadapter/faultfs"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const dir = "checkpoint"
 
@@ -82,36 +79,6 @@ func load(t testing.TB, fsys vfs.FS, seq uint64, problems int) []error {
 	return ps
 }
 
-func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.OpenFile(dir+"/"+name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func writeFile(t testing.TB, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	f, err := fsys.OpenFile(dir+"/"+name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestNewerCopyWins(t *testing.T) {
 	fsys := newFS()
 	for _, p := range load(t, fsys, 0, 2) {
@@ -129,12 +96,12 @@ func TestNewerCopyWins(t *testing.T) {
 	load(t, fsys, 2, 0)
 	write(t, fsys, checkpoint.CopyB, sample(3))
 	load(t, fsys, 3, 0)
-	writeFile(t, fsys, checkpoint.CopyB, []byte("rubbish"))
+	filetest.Write(t, fsys, dir+"/"+checkpoint.CopyB, []byte("rubbish"))
 	var bad *corrupt.Error
 	if p := load(t, fsys, 2, 1); !errors.As(p[0], &bad) || bad.File != dir+"/b" {
 		t.Errorf("problem %v", p)
 	}
-	writeFile(t, fsys, checkpoint.CopyA, nil)
+	filetest.Write(t, fsys, dir+"/"+checkpoint.CopyA, nil)
 	load(t, fsys, 0, 2)
 }
 
@@ -439,87 +406,36 @@ func TestWriteFaults(t *testing.T) {
 	}
 }
 
-// readGolden returns text and bytes of the golden file.
-func readGolden(t testing.TB) (text string, b []byte) {
-	t.Helper()
-	file, err := os.ReadFile(filepath.Join("testdata", "golden", "checkpoint.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return string(file), b
-}
-
 func TestGolden(t *testing.T) {
 	fsys := newFS()
 	f := sample(9)
 	f.Sections[2].Parts = [][]byte{[]byte("delay"), []byte(" engine")}
 	write(t, fsys, checkpoint.CopyA, f)
-	b := readFile(t, fsys, checkpoint.CopyA)
-	head := func(name string, size int) []field {
-		fs := []field{{2, name + ": kind"}, {2, name + ": flags"}, {4, name + ": crc"}, {8, name + ": length"}}
+	b := filetest.Read(t, fsys, dir+"/"+checkpoint.CopyA)
+	head := func(name string, size int) []golden.Field {
+		fs := []golden.Field{{2, name + ": kind"}, {2, name + ": flags"}, {4, name + ": crc"}, {8, name + ": length"}}
 		if size > 0 {
-			fs = append(fs, field{size, name + ": data"})
+			fs = append(fs, golden.Field{size, name + ": data"})
 		}
 		return fs
 	}
-	fields := slices.Concat([]field{
+	fields := slices.Concat([]golden.Field{
 		{8, "magic"}, {4, "version"}, {4, "sections"}, {8, "seq"}, {8, "X"}, {8, "store id"}, {8, "log id"}, {8, "length"},
 		{4, "reserved"}, {4, "crc of the header"},
-	}, head("first, must be understood", 9), head("second", 0), head("third", 12), []field{{4, "end"}, {4, "crc of the file"}})
-	var text strings.Builder
-	fmt.Fprintln(&text, "# a copy of a checkpoint with three sections")
-	for _, f := range fields {
-		if len(b) < f.width {
-			t.Fatalf("%d bytes are left for %s", len(b), f.name)
-		}
-		fmt.Fprintf(&text, "%-24x # %s\n", b[:f.width], f.name)
-		b = b[f.width:]
-	}
-	if len(b) > 0 {
-		t.Errorf("%x is not described", b)
-	}
-	name := filepath.Join("testdata", "golden", "checkpoint.hex")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, golden := readGolden(t)
-	if text.String() != want {
-		t.Errorf("encoding changed; a new layout needs a new version. got:\n%s", text.String())
-	}
-	writeFile(t, fsys, checkpoint.CopyA, golden)
+	}, head("first, must be understood", 9), head("second", 0), head("third", 12), []golden.Field{{4, "end"}, {4, "crc of the file"}})
+	b = golden.Match(t, "checkpoint", golden.Annotate(t, "a copy of a checkpoint with three sections", 24, b, fields))
+	filetest.Write(t, fsys, dir+"/"+checkpoint.CopyA, b)
 	if got, _, err := checkpoint.Load(fsys, dir); err != nil || got == nil || !equal(got, f) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-type field struct {
-	width int
-	name  string
-}
-
 func FuzzLoad(f *testing.F) {
-	_, b := readGolden(f)
-	f.Add(b)
+	f.Add(golden.Read(f, "checkpoint"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fsys := newFS()
-		if err := fsys.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, fsys, checkpoint.CopyB, b)
+		filetest.Write(t, fsys, dir+"/"+checkpoint.CopyB, b)
 		got, problems, err := checkpoint.Load(fsys, dir)
 		if err != nil && !errors.Is(err, checkpoint.ErrNewerFormat) {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/durable"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 	"github.com/tidewheel/tidewheel/fsadapter/faultfs"
@@ -21,24 +22,6 @@ func replace(fsys vfs.FS, name string, content []byte) error {
 		_, err := f.WriteAt(content, 0)
 		return err
 	})
-}
-
-func read(t *testing.T, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // Whenever the power fails, the name holds the old content or the new one, and the new one after a nil.
@@ -62,7 +45,7 @@ func TestReplaceIsAtomic(t *testing.T) {
 		err := replace(disk, "a/b/f", next)
 		policies := crashfs.Policies()
 		after := disk.Crash(r, policies[r.IntN(len(policies))])
-		got := read(t, after, "a/b/f")
+		got := filetest.Read(t, after, "a/b/f")
 		if !bytes.Equal(got, next) && (err == nil || !bytes.Equal(got, old)) {
 			t.Fatalf("seed %d: %d bytes after %v", seed, len(got), err)
 		}
@@ -88,14 +71,14 @@ func TestReplaceFaults(t *testing.T) {
 			if err := replace(fsys, "f", next); err == nil {
 				t.Errorf("%v: no error", rule)
 			}
-			if got := read(t, disk, "f"); !bytes.Equal(got, old) && !bytes.Equal(got, next) {
+			if got := filetest.Read(t, disk, "f"); !bytes.Equal(got, old) && !bytes.Equal(got, next) {
 				t.Errorf("%v: %d bytes", rule, len(got))
 			}
 			fsys.Clear()
 			if err := replace(fsys, "f", next); err != nil {
 				t.Errorf("%v: again: %v", rule, err)
 			}
-			if got := read(t, disk, "f"); !bytes.Equal(got, next) {
+			if got := filetest.Read(t, disk, "f"); !bytes.Equal(got, next) {
 				t.Errorf("%v: again: %d bytes", rule, len(got))
 			}
 		}
@@ -115,7 +98,7 @@ func TestReplaceOnFullDisk(t *testing.T) {
 	if disk.Used() != used {
 		t.Errorf("%d bytes are used, before it were %d", disk.Used(), used)
 	}
-	if got := read(t, disk, "f"); string(got) != "old" {
+	if got := filetest.Read(t, disk, "f"); string(got) != "old" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -133,7 +116,7 @@ func TestSyncDirsOfDirectoryThatExists(t *testing.T) {
 	if err := replace(disk, "a/b/c/f", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, disk.Crash(newRand(1), crashfs.Policy{}), "a/b/c/f"); string(got) != "x" {
+	if got := filetest.Read(t, disk.Crash(newRand(1), crashfs.Policy{}), "a/b/c/f"); string(got) != "x" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -2,27 +2,22 @@ package meta_test
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
 	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/filetest"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/internal/meta"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 	"github.com/tidewheel/tidewheel/fsadapter/faultfs"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var sample = meta.Meta{
 	StoreID: 0x0102030405060708, LogID: 0x1112131415161718, NodeID: 3, Lanes: 8, CreatedMs: 1_796_036_533_123,
@@ -33,32 +28,6 @@ func newFS() *crashfs.FS { return crashfs.New(crashfs.Options{}) }
 func create(t testing.TB, fsys vfs.FS, dir string) {
 	t.Helper()
 	if err := meta.Create(fsys, dir, sample); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	b := make([]byte, 64)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func writeFile(t testing.TB, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(b, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,7 +81,7 @@ func TestForeign(t *testing.T) {
 				}
 			}
 			for _, f := range c.files {
-				writeFile(t, fsys, f, []byte("mine"))
+				filetest.Write(t, fsys, f, []byte("mine"))
 			}
 			ops := fsys.Ops()
 			_, err := meta.Load(fsys, "data", c.ours...)
@@ -161,7 +130,7 @@ func TestCorruption(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := newFS()
 			create(t, fsys, "data")
-			writeFile(t, fsys, "data/meta", c.corrupt(readFile(t, fsys, "data/meta")))
+			filetest.Write(t, fsys, "data/meta", c.corrupt(filetest.Read(t, fsys, "data/meta")))
 			got, err := meta.Load(fsys, "data")
 			if c.reason == "" {
 				if err != nil || got != sample {
@@ -181,9 +150,9 @@ func TestCorruption(t *testing.T) {
 	t.Run("newer", func(t *testing.T) {
 		fsys := newFS()
 		create(t, fsys, "data")
-		b := readFile(t, fsys, "data/meta")
+		b := filetest.Read(t, fsys, "data/meta")
 		b[11] = 2
-		writeFile(t, fsys, "data/meta", fix(b))
+		filetest.Write(t, fsys, "data/meta", fix(b))
 		for _, err := range []error{
 			func() error { _, err := meta.Load(fsys, "data"); return err }(),
 			meta.Create(fsys, "data", sample),
@@ -247,63 +216,23 @@ func TestFaults(t *testing.T) {
 func TestGolden(t *testing.T) {
 	fsys := newFS()
 	create(t, fsys, "data")
-	b := readFile(t, fsys, "data/meta")
-	var text strings.Builder
-	fmt.Fprintln(&text, "# the file meta")
-	for _, f := range []struct {
-		width int
-		name  string
-	}{
+	b := filetest.Read(t, fsys, "data/meta")
+	b = golden.Match(t, "meta", golden.Annotate(t, "the file meta", 24, b, []golden.Field{
 		{8, "magic"}, {4, "version"}, {4, "lanes"}, {8, "store id"}, {8, "log id"}, {8, "created"}, {8, "node id"},
 		{12, "reserved"}, {4, "crc"},
-	} {
-		fmt.Fprintf(&text, "%-24x # %s\n", b[:f.width], f.name)
-		b = b[f.width:]
-	}
-	name := filepath.Join("testdata", "golden", "meta.hex")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, golden := readGolden(t)
-	if text.String() != want {
-		t.Errorf("encoding changed; a new layout needs a new version. got:\n%s", text.String())
-	}
-	writeFile(t, fsys, "data/meta", golden)
+	}))
+	filetest.Write(t, fsys, "data/meta", b)
 	if got, err := meta.Load(fsys, "data"); err != nil || got != sample {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-// readGolden returns text and bytes of the golden file.
-func readGolden(t testing.TB) (text string, b []byte) {
-	t.Helper()
-	file, err := os.ReadFile(filepath.Join("testdata", "golden", "meta.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return string(file), b
-}
-
 func FuzzLoad(f *testing.F) {
-	_, b := readGolden(f)
-	f.Add(b)
+	f.Add(golden.Read(f, "meta"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fsys := newFS()
-		writeFile(t, fsys, "meta", b)
+		filetest.Write(t, fsys, "meta", b)
 		m, err := meta.Load(fsys, ".")
 		if err != nil {
 			if !errors.Is(err, corrupt.ErrCorrupt) && !errors.Is(err, meta.ErrNewerFormat) {

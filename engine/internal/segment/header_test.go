@@ -3,20 +3,14 @@ package segment
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
 	"hash/crc32"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var headerParams = Params{
 	Magic: [8]byte{'t', 'w', 's', 'e', 'g', 't', 's', 't'}, Cell: 16, PerFile: 8,
@@ -91,84 +85,25 @@ func TestHeaderEveryBitCounts(t *testing.T) {
 	}
 }
 
-// field is a run of bytes in a golden file.
-type field struct {
-	width int
-	name  string
-}
-
 func TestGolden(t *testing.T) {
-	for _, c := range []struct {
-		name, title string
-		encoded     []byte
-		fields      []field
-	}{
-		{"header", "header of the second file of an array", headerParams.appendHeader(nil, 8), []field{
-			{8, "magic"}, {4, "version"}, {4, "cell"}, {4, "per file"}, {4, "reserved"}, {8, "ident"}, {8, "ident"},
-			{8, "first"}, {12, "reserved"}, {4, "crc"},
-		}},
-		{"state", "state of an array with two cells of 4 bytes in no file",
-			State{First: 3, Flushed: 17, Tail: []byte("tidewhee")}.Append(nil), []field{
-				{8, "first"}, {8, "flushed"}, {4, "tail"}, {4, "cell"}, {4, "cell"},
-			}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var text strings.Builder
-			fmt.Fprintf(&text, "# %s\n", c.title)
-			b := c.encoded
-			for _, f := range c.fields {
-				fmt.Fprintf(&text, "%-24x # %s\n", b[:f.width], f.name)
-				b = b[f.width:]
-			}
-			if len(b) > 0 {
-				t.Errorf("%d bytes have no name", len(b))
-			}
-			name := filepath.Join("testdata", "golden", c.name+".hex")
-			if *update {
-				if err := os.WriteFile(name, []byte(text.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if text.String() != string(want) {
-				t.Errorf("encoding changed, which is a new version. got:\n%s", text.String())
-			}
-			if !bytes.Equal(golden(t, c.name), c.encoded) {
-				t.Error("golden bytes differ")
-			}
+	golden.Check(t, "header", "header of the second file of an array", 24, headerParams.appendHeader(nil, 8), []golden.Field{
+		{8, "magic"}, {4, "version"}, {4, "cell"}, {4, "per file"}, {4, "reserved"}, {8, "ident"}, {8, "ident"},
+		{8, "first"}, {12, "reserved"}, {4, "crc"},
+	})
+	golden.Check(t, "state", "state of an array with two cells of 4 bytes in no file", 24,
+		State{First: 3, Flushed: 17, Tail: []byte("tidewhee")}.Append(nil), []golden.Field{
+			{8, "first"}, {8, "flushed"}, {4, "tail"}, {4, "cell"}, {4, "cell"},
 		})
-	}
 	t.Run("decode", func(t *testing.T) {
-		if err := headerParams.checkHeader("f", golden(t, "header"), 8); err != nil {
+		if err := headerParams.checkHeader("f", golden.Read(t, "header"), 8); err != nil {
 			t.Error(err)
 		}
-		s, rest, err := DecodeState(golden(t, "state"), 4)
+		s, rest, err := DecodeState(golden.Read(t, "state"), 4)
 		if err != nil || len(rest) != 0 || s.First != 3 || s.Flushed != 17 || string(s.Tail) != "tidewhee" ||
 			s.Len(4) != 19 {
 			t.Errorf("got %+v, %d more, %v", s, len(rest), err)
 		}
 	})
-}
-
-// golden reads the bytes of a golden file.
-func golden(t testing.TB, name string) (b []byte) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return b
 }
 
 func TestDecodeStateCorruption(t *testing.T) {
@@ -223,7 +158,7 @@ func TestParseName(t *testing.T) {
 }
 
 func FuzzCheckHeader(f *testing.F) {
-	f.Add(golden(f, "header"))
+	f.Add(golden.Read(f, "header"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if headerParams.checkHeader("f", b, 8) != nil {
@@ -240,7 +175,7 @@ func FuzzCheckHeader(f *testing.F) {
 }
 
 func FuzzDecodeState(f *testing.F) {
-	f.Add(golden(f, "state"))
+	f.Add(golden.Read(f, "state"))
 	f.Add(State{}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, rest, err := DecodeState(b, 4)

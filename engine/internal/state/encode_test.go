@@ -3,23 +3,18 @@ package state_test
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/internal/corrupt"
+	"github.com/tidewheel/tidewheel/engine/internal/golden"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/record"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // rich has something in every list.
 func rich() *state.State {
@@ -100,39 +95,9 @@ func annotate(t *testing.T, b []byte) string {
 	return s.String()
 }
 
-const goldenFile = "testdata/golden/state.hex"
-
-func readGolden(t testing.TB) (text string, b []byte) {
-	t.Helper()
-	file, err := os.ReadFile(filepath.FromSlash(goldenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(file)) {
-		digits, _, _ := strings.Cut(line, "#")
-		part, err := hex.DecodeString(strings.TrimSpace(digits))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, part...)
-	}
-	return string(file), b
-}
-
 func TestGolden(t *testing.T) {
 	text := annotate(t, rich().Append(nil))
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(goldenFile), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.FromSlash(goldenFile), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, b := readGolden(t)
-	if text != want {
-		t.Errorf("encoding changed; a new layout needs a new version. got:\n%s", text)
-	}
+	b := golden.Match(t, "state", text)
 	s := state.New(0)
 	if err := s.Decode(b); err != nil {
 		t.Fatal(err)
