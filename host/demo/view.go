@@ -97,7 +97,7 @@ func (v *View) home() *strings.Builder {
 	var b strings.Builder
 	columns, _ := v.size()
 	if rows := rowsOf(v.lines, columns); rows > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", rows)
+		fmt.Fprintf(&b, "\r\x1b[%dA", rows) // keys that were pressed may have moved the cursor
 	}
 	if v.brief > 0 {
 		fmt.Fprintf(&b, "%s\r", strings.Repeat(" ", v.brief))
