@@ -30,6 +30,7 @@ func dumpKinds() []dumpKind {
 		{"timerlog", (*dumper).timerlog},
 		{"timerwheel", (*dumper).timerwheel},
 		{"statebits", (*dumper).statebits},
+		{"idempotency", (*dumper).idempotency},
 		{"checkpoint", (*dumper).checkpoint},
 		{"mark", (*dumper).mark},
 		{"meta", (*dumper).metaFile},
@@ -52,7 +53,7 @@ func DumpKinds() (kinds []string) {
 //
 // Of a damaged directory it prints what can be read, with a line for each fault where that was met, and returns the first
 // faults: damage is of kind ErrCorrupt and names file and byte. The kinds consumequeue, schedule and statebits show what a
-// restart would have, and so fold the end of the log; timerlog and timerwheel show what the checkpoint refers to.
+// restart would have, and so fold the end of the log; timerlog, timerwheel and idempotency show what the checkpoint refers to.
 func Dump(env Env, dir string, kind string, w io.Writer, asJSON bool) error {
 	for _, c := range dumpKinds() {
 		if c.kind == kind {

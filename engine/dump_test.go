@@ -78,6 +78,9 @@ func dumpStore(t testing.TB) *crashfs.FS {
 	must(engine.Done, &engine.DefineTopic{Topic: "short-lived", Queues: 1})
 	must(engine.Done, &engine.DeleteTopic{Topic: "short-lived"})
 	must(engine.Done, &engine.MarkHole{From: 600, To: 640, Reason: "a test says so"})
+	must(engine.Stored, &engine.Put{
+		Topic: "orders", Queue: 1, Body: []byte("once"), IdempotencyKey: []byte("once"), KeySince: s.Released(),
+	})
 	s.Step()
 	for range 2 { // ends the segment, and makes a checkpoint
 		must(engine.Stored, &engine.Put{Topic: "orders", Queue: 0, Body: bytes.Repeat([]byte("x"), 3<<10)})
@@ -257,6 +260,9 @@ func TestDumpDamaged(t *testing.T) {
 		}, nil, ""},
 		{"keys", "consumequeue", func(t *testing.T, disk *crashfs.FS) string { return rot(t, disk, "keys", 20) },
 			[]string{"topic=orders"}, ""},
+		{"block of idempotency keys", "idempotency", func(t *testing.T, disk *crashfs.FS) string {
+			return rot(t, disk, names(disk, "idempotency")[0], 64+5)
+		}, []string{"keys     low=", "run      from="}, ""},
 		{"meta", "meta", func(t *testing.T, disk *crashfs.FS) string { return rot(t, disk, "meta", 20) }, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tidewheel/tidewheel/engine/consumequeue"
+	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/timer"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
@@ -195,6 +196,30 @@ func (d *dumper) slots(lane int, kind uint8, fn func(w *timerwheel.Wheel, s time
 			return
 		}
 		fn(w, s)
+	}
+}
+
+// idempotency prints the files of keys that the checkpoint refers to. They hold hashes; the keys stand in the messages.
+func (d *dumper) idempotency() {
+	f := d.loadCheckpoint()
+	if f == nil {
+		return
+	}
+	at, _, err := d.e.loadState(f)
+	if err != nil {
+		d.problem(err)
+		return
+	}
+	index := idempotency.Open(d.e.fs, d.e.path(keyedDir), d.e.meta.LogID, at.keyed)
+	defer func() { _ = index.Close() }() // only read
+	d.item(0, "keys").pos("low", at.keyed.Low).pos("memory", at.keyed.Memory).num("runs", int64(len(at.keyed.Runs))).end()
+	for _, r := range at.keyed.Runs {
+		d.item(0, "run").pos("from", r.From).pos("to", r.To).big("entries", r.Count).big("lastLogMs", r.LastMs).
+			word("file", index.File(r)).end()
+		index.Each(r, func(e idempotency.Entry) bool {
+			d.item(1, "key").hex("hash", e.Hash).pos("pos", e.Position).end()
+			return !d.failed()
+		}, d.problem)
 	}
 }
 

@@ -236,7 +236,7 @@ func (x *Index) open(r Run) (f vfs.File, done func(), err error) {
 	var header [headerSize]byte
 	n, err := f.ReadAt(header[:], 0)
 	if n == headerSize || errors.Is(err, io.EOF) {
-		err = r.checkHeader(path.Join(x.dir, name), header[:n], x.logID)
+		err = r.checkHeader(x.File(r), header[:n], x.logID)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("idempotency: read run: %w", err), f.Close())
@@ -253,7 +253,7 @@ func (x *Index) open(r Run) (f vfs.File, done func(), err error) {
 }
 
 func (x *Index) readBlock(f vfs.File, r Run, number int64, block []byte, into []Entry) ([]Entry, error) {
-	file := path.Join(x.dir, r.name())
+	file := x.File(r)
 	at := headerSize + number*blockSize
 	n, err := f.ReadAt(block, at)
 	if n < len(block) {

@@ -50,7 +50,7 @@ func (s *source) more() (bool, error) {
 		return false, err
 	}
 	if s.number > 0 && s.last.compare(s.entries[0]) >= 0 {
-		return false, corrupt.Errorf(path.Join(s.x.dir, s.run.name()), headerSize+s.number*blockSize, "block %d is out of order", s.number)
+		return false, corrupt.Errorf(s.x.File(s.run), headerSize+s.number*blockSize, "block %d is out of order", s.number)
 	}
 	s.number++
 	s.rest, s.last = s.entries, s.entries[len(s.entries)-1]
@@ -91,3 +91,28 @@ func mergeSources(sources []*source, cut commitlog.Offset, add func(Entry) error
 		}
 	}
 }
+
+// Each calls visit for the entries of a run, in order, until it says false, and fault for each block that cannot be read.
+func (x *Index) Each(r Run, visit func(Entry) bool, fault func(error)) {
+	s, err := x.source(r)
+	if err != nil {
+		fault(err)
+		return
+	}
+	defer s.done()
+	for number := range r.blocks() {
+		s.number, s.rest = number, nil
+		if _, err := s.more(); err != nil {
+			fault(err)
+			continue
+		}
+		for _, e := range s.rest {
+			if !visit(e) {
+				return
+			}
+		}
+	}
+}
+
+// File is the name of the run's file.
+func (x *Index) File(r Run) string { return path.Join(x.dir, r.name()) }
