@@ -69,11 +69,12 @@ type Undo struct {
 
 // CommitOffset sets a group's next offset in a queue. Going back needs Seek.
 type CommitOffset struct {
-	Group  string
-	Topic  string
-	Queue  int
-	Offset int64
-	Seek   bool
+	Group   string
+	Topic   string
+	TopicID uint32 // if not 0, the topic must be this one, and not another that was made later under the name
+	Queue   int
+	Offset  int64
+	Seek    bool
 }
 
 // DefineTopic makes a topic, or changes its number of queues.

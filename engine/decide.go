@@ -130,7 +130,7 @@ func (e *Engine) group(name string, attrs uint32) (*state.Group, error) {
 
 func (e *Engine) commitOffset(c *CommitOffset) (Answer, error) {
 	t := e.st.TopicByName(c.Topic)
-	if t == nil {
+	if t == nil || c.TopicID != 0 && c.TopicID != t.ID {
 		return Answer{}, fmt.Errorf("%w: %q", ErrNoTopic, c.Topic)
 	}
 	if c.Queue < 0 || c.Queue >= len(t.Queues) {

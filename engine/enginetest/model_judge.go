@@ -30,6 +30,8 @@ func (m *Model) judge(e *entry, w *window) {
 		m.judgePause(e, c)
 	case *engine.DefineGroup:
 		m.judgeGroup(e, c)
+	case *engine.DeleteGroup:
+		m.judgeGone(e, c)
 	default:
 		m.violated("the model does not know %T", c)
 	}
@@ -83,6 +85,9 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 	}
 	a := &e.ans
 	m.autoTopic(e, p.Topic)
+	if c, ok := p.Then.(*engine.CommitOffset); ok {
+		m.judgeThen(c)
+	}
 	if len(p.IdempotencyKey) > 0 {
 		m.once[onceKey{a.Topic, string(p.IdempotencyKey)}] = put{e.wall, e.run}
 	}
@@ -371,6 +376,20 @@ func (m *Model) judgeCommit(e *entry, c *engine.CommitOffset) {
 	m.commits[key] = c.Offset
 }
 
+// judgeThen takes a commit for true that went with a message that was stored, unless it had to be refused.
+func (m *Model) judgeThen(c *engine.CommitOffset) {
+	t := m.topics[c.Topic]
+	if t == nil || t.id != c.TopicID {
+		return
+	}
+	key := commitKey{c.Group, t.id, c.Queue}
+	if old, any := m.commits[key]; any && c.Offset < old && !c.Seek {
+		return
+	}
+	m.groups[c.Group] = true
+	m.commits[key] = c.Offset
+}
+
 func (m *Model) judgeDefine(e *entry, c *engine.DefineTopic, w *window) {
 	var faults []error
 	if message.ValidTopic(c.Topic) != nil {
@@ -460,5 +479,21 @@ func (m *Model) judgeGroup(e *entry, c *engine.DefineGroup) {
 	}
 	if !m.refused(e, faults...) {
 		m.groups[c.Group] = true
+	}
+}
+
+func (m *Model) judgeGone(e *entry, c *engine.DeleteGroup) {
+	if !m.groups[c.Group] {
+		m.refused(e, engine.ErrNoGroup)
+		return
+	}
+	if m.refused(e) {
+		return
+	}
+	delete(m.groups, c.Group)
+	for key := range m.commits {
+		if key.group == c.Group {
+			delete(m.commits, key)
+		}
 	}
 }

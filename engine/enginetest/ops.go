@@ -41,6 +41,8 @@ var ops = map[string]action{
 	"delete": {1, opDelete},
 	"pause":  {1, opPause},
 	"group":  {1, opGroup},
+	"gone":   {1, opGone},
+	"then":   {2, opThen},
 
 	"pass":    {8, opPass},
 	"step":    {2, opStep},
@@ -372,6 +374,31 @@ func opPause(s *Sim, a, b int) {
 
 func opGroup(s *Sim, a, _ int) {
 	s.call(Call{Command: &engine.DefineGroup{Group: groupName(a)}, New: -1, Target: -1})
+}
+
+func opGone(s *Sim, a, _ int) {
+	s.call(Call{Command: &engine.DeleteGroup{Group: groupName(a)}, New: -1, Target: -1})
+}
+
+// opThen puts a message that commits an offset along, at times one behind what is committed, or of a topic that is gone by
+// then.
+func opThen(s *Sim, a, b int) {
+	c := &engine.CommitOffset{Group: groupName(b), Topic: topicName(a), Seek: b%5 == 0}
+	t := s.Model.topics[c.Topic]
+	if t == nil {
+		return
+	}
+	c.TopicID, c.Queue = t.id, b%t.queues
+	if q := s.Model.queues[engine.QueueRef{Topic: t.id, Queue: uint32(c.Queue)}]; q != nil {
+		c.Offset = q.min + int64(a)%(int64(len(q.units))-q.min+1)
+	}
+	p := s.put(b, a, []int{0, 1, -1}[a%3]) // the last one is refused
+	p.Command.(*engine.Put).Then = c
+	if b%7 == 0 {
+		s.call(Call{Command: &engine.DeleteTopic{Topic: c.Topic}, New: -1, Target: -1}, p)
+		return
+	}
+	s.call(p)
 }
 
 // opPass lets time pass. What became visible is looked at before it can be deleted, so all is released first when the
