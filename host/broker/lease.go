@@ -32,7 +32,7 @@ type track struct {
 	epoch   uint32 // counts what made all leases void
 
 	committed int64 // what the log has, durably
-	handed    int64 // what the writer was given
+	handed    int64 // what the writer was given with no one waiting for it
 
 	reading chan struct{} // closed when the pull that reads the queue is done with it; nil: nobody reads
 	blocked bool          // a pull found the track full
@@ -126,6 +126,16 @@ func (t *track) forward(offset int64) {
 	t.settle()
 }
 
+// dropOrigin says that all of a topic is done with, except what is on its way elsewhere.
+func (t *track) dropOrigin(origin uint32) {
+	for i := t.head; i < len(t.entries); i++ {
+		if e := &t.entries[i]; e.origin == origin && e.state == stateOpen {
+			e.state = stateDone
+		}
+	}
+	t.settle()
+}
+
 // reset makes the track begin again at an offset: all leases are void.
 func (t *track) reset(offset int64) {
 	t.next, t.entries, t.head, t.ends, t.loose = offset, nil, 0, math.MaxInt64, false
@@ -139,9 +149,8 @@ func (t *track) room(most int) int { return int(max(int64(most)-(t.next-t.low())
 // isFree says whether an entry can be handed out.
 func (e *entry) isFree(now int64) bool { return e.state == stateOpen && e.until <= now }
 
-// collect lists, in order, at most n offsets of free entries that are wanted.
+// collect lists, in order, at most n offsets of free entries that are wanted. Expire comes first.
 func (t *track) collect(now int64, n int, wanted func(*entry) bool, into []int64) []int64 {
-	t.expire(now)
 	if !t.loose {
 		return into
 	}

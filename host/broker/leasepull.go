@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -20,6 +19,7 @@ type leasePull struct {
 	id      uint32          // of the topic
 	retries uint32          // of the group's retry topic; 0: there is none
 	busy    <-chan struct{} // closed when a queue can be read that another pull was reading
+	more    bool            // a queue goes on behind what was passed over
 	spent   []receipt       // leased to be given up: delivered as often as they may be
 	offsets []int64
 }
@@ -87,6 +87,7 @@ func (l *leasePull) round(ctx context.Context, timer <-chan time.Time) (again bo
 		return false, nil
 	}
 	select {
+	case <-atOnce(l.more):
 	case <-arrived.rung:
 	case <-returned.rung:
 	case <-changed:
@@ -140,13 +141,17 @@ func (l *leasePull) sources(ctx context.Context) ([]source, error) {
 	return list, nil
 }
 
+// scatter makes numbers that follow each other, or every second, third one, begin with all queues alike: a reader that takes
+// turns with others must not always begin with the same. It is 2^32 divided by the golden ratio.
+const scatter = 2654435769
+
 // lookAll reads every queue once, starting with another one each time. A queue that cannot be read is an error only when
 // the others have nothing.
 func (l *leasePull) lookAll(ctx context.Context, sources []source) error {
-	l.busy = nil
+	l.busy, l.more = nil, false
 	l.into.Queues = l.into.Queues[:0]
 	count, bytes := l.req.MaxCount, l.req.MaxBytes
-	turn := int(l.b.turn.Add(1) % math.MaxInt16)
+	turn := int(l.b.turn.Add(1) * scatter >> 16)
 	var fault error
 	for i := range sources {
 		s := &sources[(turn+i)%len(sources)]
@@ -203,24 +208,48 @@ func (l *leasePull) track(ctx context.Context, s *source) (*track, error) {
 	if known {
 		return t, nil
 	}
-	if err := l.b.enter(); err != nil {
-		return nil, err
-	}
-	committed, _, pos := l.b.e.Committed(g.name, s.topic, int(s.ref.Queue))
-	l.b.leave()
-	if err := l.settled(ctx, pos); err != nil {
-		return nil, err
+	for known := false; !known; {
+		committed, pos, err := l.committedNow(s)
+		if err == nil {
+			err = l.settled(ctx, pos)
+		}
+		if err != nil {
+			return nil, err
+		}
+		t, known = l.newTrack(s, committed)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t = g.tracks[s.ref]; t == nil {
-		t = &track{topic: s.topic, id: s.ref.Topic, queue: int(s.ref.Queue)}
-		t.reset(committed)
-		g.tracks[s.ref] = t
-	}
 	t.min = max(t.min, s.info.Min)
 	t.forward(t.min) // what was deleted is passed over
 	return t, nil
+}
+
+// committedNow is what the log says now, and from which position on it may be told.
+func (l *leasePull) committedNow(s *source) (int64, engine.Offset, error) {
+	if err := l.b.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer l.b.leave()
+	at, _, pos := l.b.e.Committed(l.g.name, s.topic, int(s.ref.Queue))
+	return at, pos, nil
+}
+
+// newTrack makes a track, unless there is one by now; false when something else was committed meanwhile.
+func (l *leasePull) newTrack(s *source, committed int64) (*track, bool) {
+	g := l.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tracks[s.ref]; t != nil {
+		return t, true
+	}
+	if at, _, err := l.committedNow(s); err == nil && at != committed {
+		return nil, false
+	}
+	t := &track{topic: s.topic, id: s.ref.Topic, queue: int(s.ref.Queue)}
+	t.reset(committed)
+	g.tracks[s.ref] = t
+	return t, true
 }
 
 // tellPlace notes where the group stands in a queue that nothing was read from.
@@ -260,7 +289,11 @@ func (l *leasePull) readFree(ctx context.Context, s *source, t *track, count, by
 	l.g.mu.Lock()
 	origin := l.g.origin(l.req.Topic)
 	wanted := func(e *entry) bool { return !s.retry || e.origin == origin }
-	l.offsets = t.collect(l.b.env.Mono(), count, wanted, l.offsets[:0])
+	now := l.b.env.Mono()
+	if t.expire(now) {
+		l.g.kick() // there may be something for others
+	}
+	l.offsets = t.collect(now, count, wanted, l.offsets[:0])
 	epoch := t.epoch
 	l.g.mu.Unlock()
 	for rest := l.offsets; len(rest) > 0 && bytes > 0; {
@@ -302,7 +335,7 @@ func (l *leasePull) readNew(ctx context.Context, s *source, t *track, count, byt
 	}
 	part := l.into.next()
 	part.Messages = part.Messages[:0]
-	for range filterRounds {
+	for round := 1; ; round++ {
 		l.g.mu.Lock()
 		from, epoch, room := t.next, t.epoch, t.room(l.b.opts.MaxUnacked)
 		t.blocked = room == 0
@@ -325,6 +358,10 @@ func (l *leasePull) readNew(ctx context.Context, s *source, t *track, count, byt
 		if len(part.Messages) > 0 || !moved {
 			break
 		}
+		if round == filterRounds {
+			l.more = true
+			break
+		}
 	}
 	if len(part.Messages) == 0 {
 		l.into.Queues = l.into.Queues[:len(l.into.Queues)-1]
@@ -343,8 +380,12 @@ func (l *leasePull) read(ctx context.Context, s *source, part *PulledQueue, from
 	err := l.b.e.Pull(engine.PullRequest{
 		Topic: s.topic, Queue: part.Queue, Offset: from, MaxCount: count, MaxBytes: bytes, Tags: tags,
 	}, &part.Pulled)
+	info, _, pos := l.b.e.Topic(s.topic)
 	l.b.leave()
 	switch {
+	case err == nil && info.ID != s.ref.Topic: // it may have read from a new topic of the name
+		part.Messages = part.Messages[:0]
+		return l.refusal(ctx, pos, fmt.Errorf("broker: %w: %q, which was deleted meanwhile", engine.ErrNoTopic, s.topic))
 	case err == nil:
 		return nil
 	case errors.Is(err, engine.ErrTrimmed) && part.Min > from:
@@ -377,8 +418,8 @@ func (l *leasePull) grant(s *source, t *track, part *PulledQueue, epoch uint32, 
 	kept := part.Messages[:0]
 	for i := range part.Messages {
 		m := &part.Messages[i]
-		if t.epoch != epoch || errors.Is(m.Err, engine.ErrTrimmed) {
-			continue
+		if t.epoch != epoch || errors.Is(m.Err, engine.ErrTrimmed) || fresh && m.Offset < t.next {
+			continue // void by a seek, a trim or a commit that came while it was read
 		}
 		e := l.entry(s, t, m, known, fresh, now)
 		if e == nil {

@@ -121,6 +121,7 @@ func (b *Broker) Pull(ctx context.Context, req PullRequest, into *Pulled) error 
 		}
 		over := false
 		select {
+		case <-atOnce(p.more):
 		case <-bell.rung:
 		case <-timer.C:
 			over = true
@@ -134,6 +135,16 @@ func (b *Broker) Pull(ctx context.Context, req PullRequest, into *Pulled) error 
 			return err
 		}
 	}
+}
+
+// atOnce is a channel that is closed if there is nothing to wait for, else one that never is.
+func atOnce(yes bool) <-chan struct{} {
+	if !yes {
+		return nil
+	}
+	ch := make(chan struct{})
+	close(ch)
+	return ch
 }
 
 // complete fills in the defaults and checks the limits.
@@ -176,6 +187,7 @@ type pull struct {
 	into *Pulled
 	tags []int32
 	from []place
+	more bool            // a queue goes on behind what was passed over
 	ref  engine.QueueRef // that something new is announced for
 }
 
@@ -267,7 +279,7 @@ func (p *pull) committed(ctx context.Context, queue int) (int64, error) {
 func (p *pull) look(ctx context.Context) error {
 	count, bytes := p.req.MaxCount, p.req.MaxBytes
 	turn := int(p.b.turn.Add(1))
-	p.into.Queues = p.into.Queues[:0]
+	p.into.Queues, p.more = p.into.Queues[:0], false
 	if held, err := p.held(ctx); err != nil || held {
 		return err
 	}
@@ -303,7 +315,7 @@ func (p *Pulled) next() *PulledQueue {
 
 // read asks the engine for one queue's messages, past those with other tags.
 func (p *pull) read(ctx context.Context, at *place, part *PulledQueue, count, bytes int) error {
-	for range filterRounds {
+	for round := 1; ; round++ {
 		err := p.ask(at, part, count, bytes)
 		if errors.Is(err, engine.ErrTrimmed) && at.follow && part.Min > at.Offset {
 			if err := p.settled(ctx, part.Position); err != nil {
@@ -319,6 +331,10 @@ func (p *pull) read(ctx context.Context, at *place, part *PulledQueue, count, by
 		at.Offset = part.Next
 		part.Messages = slices.DeleteFunc(part.Messages, p.unwanted)
 		if len(part.Messages) > 0 || !moved || p.tags == nil {
+			break
+		}
+		if round == filterRounds {
+			p.more = true
 			break
 		}
 	}
