@@ -327,7 +327,7 @@ func (c *consumer) broadcast(ctx context.Context) error {
 		var handlers sync.WaitGroup
 		for i := range into.Queues {
 			part := &into.Queues[i]
-			for j := range part.Messages {
+			for j := 0; j < len(part.Messages) && ctx.Err() == nil; j++ {
 				d := Delivery{Message: part.Messages[j], Lease: Lease{Attempt: 1, Topic: c.topic}, Queue: part.Queue}
 				d.ID = c.b.firstID(&d.Message)
 				slots <- struct{}{}
@@ -346,5 +346,17 @@ func (c *consumer) broadcast(ctx context.Context) error {
 			}
 		}
 		handlers.Wait()
+		if req.From, err = c.added(ctx, req.From); err != nil {
+			return err
+		}
 	}
+}
+
+// added is a list of queues to read with those that the topic got since it was made, from their first message.
+func (c *consumer) added(ctx context.Context, from []QueueOffset) ([]QueueOffset, error) {
+	info, err := c.b.Topic(ctx, c.topic)
+	for q := len(from); q < len(info.Queues); q++ {
+		from = append(from, QueueOffset{q, info.Queues[q].Min})
+	}
+	return from, err
 }
