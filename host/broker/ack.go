@@ -53,6 +53,9 @@ func (o AckOutcome) Err() error {
 //
 // An error is about committing: no lease was wasted, what was acked will not come again before the broker is closed.
 func (b *Broker) Ack(ctx context.Context, receipts ...string) ([]AckOutcome, error) {
+	if b.isClosing() {
+		return nil, ErrClosed
+	}
 	outcomes := make([]AckOutcome, len(receipts))
 	var a acks
 	defer a.release(b)
@@ -284,7 +287,6 @@ func covered(want []mark) bool {
 func (g *group) ahead() (marks []mark) {
 	for _, t := range g.tracks {
 		if low := t.low(); low > t.committed {
-			t.handed = low
 			marks = append(marks, mark{t, t.epoch, low})
 		}
 	}
@@ -293,10 +295,6 @@ func (g *group) ahead() (marks []mark) {
 
 // commit writes how far a group has come, and notes that it is durable.
 func (b *Broker) commit(ctx context.Context, g *group, marks []mark) error {
-	marks, err := b.present(g, marks)
-	if err != nil || len(marks) == 0 {
-		return err
-	}
 	r := &request{size: requestOverhead * len(marks)}
 	for _, m := range marks {
 		r.cmds = append(r.cmds, m.command(g))
@@ -325,7 +323,7 @@ func (b *Broker) commit(ctx context.Context, g *group, marks []mark) error {
 }
 
 func (m mark) command(g *group) *engine.CommitOffset {
-	return &engine.CommitOffset{Group: g.name, Topic: m.t.topic, Queue: m.t.queue, Offset: m.low}
+	return &engine.CommitOffset{Group: g.name, Topic: m.t.topic, TopicID: m.t.id, Queue: m.t.queue, Offset: m.low}
 }
 
 // nudge has what the group is done with committed, without waiting for it. The caller holds g.mu.
@@ -334,44 +332,30 @@ func (b *Broker) nudge(g *group) {
 		return
 	}
 	r := &request{done: make(chan struct{}), written: true} // nobody waits for an fsync
-	for _, m := range g.ahead() {
+	marks := g.ahead()
+	for _, m := range marks {
 		r.cmds = append(r.cmds, m.command(g))
 		r.size += requestOverhead
 	}
-	if len(r.cmds) > 0 {
-		b.queue.offer(r)
+	if len(r.cmds) == 0 || !b.queue.offer(r) {
+		return
+	}
+	for _, m := range marks {
+		m.t.handed = m.low
 	}
 }
 
-// offer is push without waiting: when the queue is full or closed, the request is dropped.
-func (q *queue) offer(r *request) {
+// offer is push without waiting: when the queue is full or closed, the request is dropped, and the answer is false.
+func (q *queue) offer(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed != nil || len(q.waits) > 0 && q.bytes+r.size > q.limit {
-		return
+		return false
 	}
 	q.waits = append(q.waits, r)
 	q.bytes += r.size
 	q.signal()
-}
-
-// present leaves out the queues of topics that were deleted, perhaps to be made again.
-func (b *Broker) present(g *group, marks []mark) ([]mark, error) {
-	if err := b.enter(); err != nil {
-		return nil, err
-	}
-	defer b.leave()
-	kept := marks[:0]
-	for _, m := range marks {
-		if info, ok, _ := b.e.Topic(m.t.topic); ok && info.ID == m.t.id {
-			kept = append(kept, m)
-			continue
-		}
-		g.mu.Lock()
-		g.drop(m.t)
-		g.mu.Unlock()
-	}
-	return kept, nil
+	return true
 }
 
 // drop forgets a queue that is gone. The caller holds mu.
@@ -391,6 +375,9 @@ func (b *Broker) Extend(ctx context.Context, receipt string, d time.Duration) er
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if b.isClosing() {
+		return ErrClosed
 	}
 	r, g, outcome := b.holder(receipt)
 	if g == nil {

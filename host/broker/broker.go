@@ -184,11 +184,19 @@ func (b *Broker) Err() error {
 	if err := b.failure.Load(); err != nil {
 		return *err
 	}
+	if b.isClosing() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// isClosing says that Close was called.
+func (b *Broker) isClosing() bool {
 	select {
 	case <-b.closing:
-		return ErrClosed
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 

@@ -23,16 +23,21 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 )
 
-// syncFS is a file system whose syncs of the log's segments can be counted, held up and made to fail.
+// syncFS is a file system whose syncs of the log's segments can be counted, held up and made to fail, and whose reads of
+// them can be held up.
 type syncFS struct {
 	*fsadapter.FS
 	hook  atomic.Pointer[func() error]
+	read  atomic.Pointer[func()]
 	count atomic.Int64
 }
 
 func newSyncFS() *syncFS { return &syncFS{FS: fsadapter.New(afero.NewMemMapFs())} }
 
 func (f *syncFS) onSync(hook func() error) { f.hook.Store(&hook) }
+
+// onRead has something done within the next read.
+func (f *syncFS) onRead(hook func()) { f.read.Store(&hook) }
 
 func (f *syncFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	file, err := f.FS.OpenFile(name, flag, perm)
@@ -45,6 +50,13 @@ func (f *syncFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, er
 type syncFile struct {
 	vfs.File
 	fs *syncFS
+}
+
+func (f *syncFile) ReadAt(p []byte, off int64) (int, error) {
+	if hook := f.fs.read.Swap(nil); hook != nil {
+		(*hook)()
+	}
+	return f.File.ReadAt(p, off)
 }
 
 func (f *syncFile) Sync() error { return f.SyncData() }

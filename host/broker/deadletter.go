@@ -93,6 +93,9 @@ type dead struct {
 
 // deadTurn takes the turn of a group's dead letters and brings what is known of them up to date. It ends with done.
 func (b *Broker) deadTurn(ctx context.Context, name string) (g *group, done func(), err error) {
+	if err := message.ValidGroup(name); err != nil {
+		return nil, nil, fmt.Errorf("broker: %w: %w", engine.ErrGroupName, err)
+	}
 	g = b.groups.acquire(name)
 	select {
 	case g.dead.turn <- struct{}{}:
@@ -462,9 +465,12 @@ func (b *Broker) retryDead(ctx context.Context, g *group, letters []DeadLetter, 
 	if len(r.cmds) == 0 {
 		return 0, nil
 	}
-	if err := b.queue.do(ctx, r); err != nil {
+	if err := b.queue.finish(ctx, r); err != nil {
 		return 0, err
 	}
+	g.mu.Lock()
+	g.kick() // pulls have to listen to a retry topic that is new
+	g.mu.Unlock()
 	n, errs := int64(0), []error(nil)
 	for i := range r.answers {
 		if _, ok := r.cmds[i].(*engine.Put); ok && r.answers[i].Err == nil {

@@ -50,7 +50,8 @@ type group struct {
 	mu sync.Mutex
 	// guarded by mu
 	tracks  map[engine.QueueRef]*track
-	origins []string // topics of what is in the group's retries
+	origins map[string]uint32 // numbers of the topics that it reads, and of what is in its retries
+	topics  uint32            // the last of those numbers
 	tokens  uint64
 	changed chan struct{} // closed when a waiting pull should look again
 	gone    bool          // the group was deleted: there may be another one of its name
@@ -86,7 +87,7 @@ func (gs *groups) acquire(name string) *group {
 		gs.last++
 		g = &group{
 			name: name, number: gs.last, own: gs,
-			tracks: map[engine.QueueRef]*track{}, changed: make(chan struct{}),
+			tracks: map[engine.QueueRef]*track{}, origins: map[string]uint32{}, changed: make(chan struct{}),
 			dead: dead{turn: make(chan struct{}, 1)},
 		}
 		gs.byName[name], gs.byNumber[g.number] = g, g
@@ -127,7 +128,7 @@ func (g *group) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, t := range g.tracks {
-		if len(t.entries) > 0 || t.low() != t.committed {
+		if len(t.entries) > 0 || t.low() != max(t.committed, t.handed) {
 			return false
 		}
 	}
@@ -144,13 +145,17 @@ func (gs *groups) forget(g *group) {
 	}
 }
 
-// dropTopic forgets the queues of a topic that was deleted.
-func (gs *groups) dropTopic(id uint32) {
+// dropTopic forgets the queues of a topic that was deleted, and what waits to be retried of it.
+func (gs *groups) dropTopic(id uint32, name string) {
 	for _, g := range gs.all() {
 		g.mu.Lock()
+		origin, known := g.origins[name]
+		delete(g.origins, name)
 		for ref, t := range g.tracks {
 			if ref.Topic == id {
 				g.drop(t)
+			} else if known && t.topic == RetryTopic(g.name) {
+				t.dropOrigin(origin)
 			}
 		}
 		g.kick()
@@ -238,13 +243,13 @@ func (g *group) listen() <-chan struct{} {
 
 // origin numbers a topic of the group's retries. The caller holds mu.
 func (g *group) origin(topic string) uint32 {
-	for i, name := range g.origins {
-		if name == topic {
-			return uint32(i)
-		}
+	n, ok := g.origins[topic]
+	if !ok {
+		g.topics++
+		n = g.topics
+		g.origins[topic] = n
 	}
-	g.origins = append(g.origins, topic)
-	return uint32(len(g.origins) - 1)
+	return n
 }
 
 // receipt is what the text of a receipt says.

@@ -90,10 +90,19 @@ func (b *Broker) DeleteGroup(ctx context.Context, name string) error {
 			&engine.DeleteTopic{Topic: RetryTopic(name)}, &engine.DeleteTopic{Topic: DeadLetterTopic(name)},
 			&engine.DeleteGroup{Group: name},
 		}}
-		if err := b.queue.do(ctx, r); err != nil {
+		if err := b.queue.finish(ctx, r); err != nil {
 			return err
 		}
-		if err := r.answers[2].Err; err != nil {
+		known := false
+		for i := range r.answers {
+			if a := &r.answers[i]; a.Err == nil {
+				known = true
+				if i < 2 {
+					b.groups.dropTopic(a.Topic, r.cmds[i].(*engine.DeleteTopic).Topic)
+				}
+			}
+		}
+		if err := r.answers[2].Err; !known {
 			return err
 		}
 		b.broadcasts.drop(name)
@@ -172,7 +181,7 @@ func (b *Broker) place(ctx context.Context, g *group, topic string, offsets []Qu
 	for _, o := range offsets {
 		r.cmds = append(r.cmds, &engine.CommitOffset{Group: g.name, Topic: topic, Queue: o.Queue, Offset: o.Offset, Seek: seek})
 	}
-	if err := b.queue.do(ctx, r); err != nil {
+	if err := b.queue.finish(ctx, r); err != nil {
 		return err
 	}
 	g.mu.Lock()

@@ -13,7 +13,7 @@ import (
 // engine.ErrNoTopic. engine.TopicInfo.Paused says how it stands.
 func (b *Broker) PauseTopic(ctx context.Context, name string, paused bool) error {
 	r := &request{cmds: []engine.Command{&engine.PauseTopic{Topic: name, Paused: paused}}, size: requestOverhead}
-	if err := b.queue.do(ctx, r); err != nil {
+	if err := b.queue.finish(ctx, r); err != nil {
 		return err
 	}
 	if err := r.answers[0].Err; err != nil {

@@ -104,6 +104,40 @@ func (q *queue) do(ctx context.Context, r *request) error {
 	}
 }
 
+// finish is do for a request that changes what the broker remembers beside the log: when the context ends after the engine
+// has taken it, or a part of it, it waits all the same, for an fsync at most, so that both say the same.
+func (q *queue) finish(ctx context.Context, r *request) error {
+	r.done = make(chan struct{})
+	if err := q.push(ctx, r); err != nil {
+		return err
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+	}
+	if q.withdrawWhole(r) {
+		return fmt.Errorf("broker: withdrawn, nothing happened: %w", ctx.Err())
+	}
+	<-r.done
+	return r.err
+}
+
+// withdrawWhole takes a request back of which the engine has nothing; else false.
+func (q *queue) withdrawWhole(r *request) bool {
+	q.appending.Lock()
+	defer q.appending.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.Index(q.waits, r)
+	if at < 0 || len(r.answers) > 0 {
+		return false
+	}
+	q.waits = slices.Delete(q.waits, at, at+1)
+	q.shrunk(r.size)
+	return true
+}
+
 // withdraw takes a request back; false when the engine has taken it, or a part of it, already.
 func (q *queue) withdraw(r *request) bool {
 	q.appending.Lock()

@@ -183,7 +183,7 @@ func (b *Broker) unhold(g *group, t *track, r receipt, epoch uint32, low int64, 
 // replace reads the message and has the copy stored, with the commit of low.
 func (b *Broker) replace(ctx context.Context, g *group, t *track, m *leasedMessage, plan plan) (engine.Answer, int64, error) {
 	var into engine.Pulled
-	if err := b.readOne(m, &into); err != nil {
+	if err := b.readOne(m, t.id, &into); err != nil {
 		return engine.Answer{}, 0, err
 	}
 	put, queues := plan(b, g, m)
@@ -206,12 +206,12 @@ func (b *Broker) replace(ctx context.Context, g *group, t *track, m *leasedMessa
 	if e := t.find(m.Offset); e != nil {
 		low = t.lowWithout(e)
 	}
-	if low > t.committed {
+	if low >= t.committed { // the same again makes the group known in the log
 		put.Then = mark{t, t.epoch, low}.command(g)
 	}
 	g.mu.Unlock()
 	r.cmds = append(r.cmds, &put)
-	if err := b.queue.do(ctx, r); err != nil {
+	if err := b.queue.finish(ctx, r); err != nil {
 		return engine.Answer{}, 0, err
 	}
 	a := r.answers[len(r.answers)-1]
@@ -227,15 +227,17 @@ func (b *Broker) replace(ctx context.Context, g *group, t *track, m *leasedMessa
 }
 
 // readOne reads the message of a lease. One that cannot be read has its Err.
-func (b *Broker) readOne(m *leasedMessage, into *engine.Pulled) error {
+func (b *Broker) readOne(m *leasedMessage, topic uint32, into *engine.Pulled) error {
 	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.leave()
 	err := b.e.Pull(engine.PullRequest{Topic: m.topic, Queue: m.queue, Offset: m.Offset, MaxCount: 1}, into)
-	switch {
+	switch info, _, _ := b.e.Topic(m.topic); {
 	case err != nil:
 		return fmt.Errorf("broker: %w", err)
+	case info.ID != topic: // it was read from a new topic of the name
+		return ErrReceipt
 	case len(into.Messages) == 0:
 		return fmt.Errorf("broker: %w: offset %d in queue %d of topic %q", engine.ErrNoMessage, m.Offset, m.queue, m.topic)
 	}

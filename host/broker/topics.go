@@ -46,14 +46,14 @@ func (b *Broker) DefineTopic(ctx context.Context, name string, queues int) error
 // groups have to retry; receipts of its messages are unknown from then on.
 func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	r := &request{cmds: []engine.Command{&engine.DeleteTopic{Topic: name}}, size: requestOverhead}
-	if err := b.queue.do(ctx, r); err != nil {
+	if err := b.queue.finish(ctx, r); err != nil {
 		return err
 	}
 	if err := r.answers[0].Err; err != nil {
 		return err
 	}
 	b.broadcasts.dropTopic(name)
-	b.groups.dropTopic(r.answers[0].Topic)
+	b.groups.dropTopic(r.answers[0].Topic, name)
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (b *Broker) command(ctx context.Context, cmds ...engine.Command) error {
 		return nil
 	}
 	r := &request{cmds: cmds, size: requestOverhead * len(cmds)}
-	if err := b.queue.do(ctx, r); err != nil {
+	if err := b.queue.finish(ctx, r); err != nil {
 		return err
 	}
 	var errs []error
