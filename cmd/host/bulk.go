@@ -201,9 +201,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, job httpapi.Bulk) (h
 	for poll := bulkPoll; job.State == "running"; poll = min(2*poll, bulkPollMax) {
 		select {
 		case <-ctx.Done():
-			stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			return c.StopBulk(stop, job.ID)
+			return stopped(context.WithoutCancel(ctx), c, job.ID)
 		case <-time.After(poll):
 		}
 		got, err := c.Bulk(ctx, job.ID)
@@ -216,6 +214,25 @@ func (a *app) follow(ctx context.Context, c *client.Client, job httpapi.Bulk) (h
 		m.at(job.Changed+job.Passed+job.Refused, job.Matched)
 	}
 	return job, nil
+}
+
+// stopWait is how long a change may take to stop.
+const stopWait = 5 * time.Second
+
+// stopped stops a change and waits until it has.
+func stopped(ctx context.Context, c *client.Client, id string) (httpapi.Bulk, error) {
+	ctx, cancel := context.WithTimeout(ctx, stopWait)
+	defer cancel()
+	job, err := c.StopBulk(ctx, id)
+	for err == nil && job.State == "running" {
+		select {
+		case <-ctx.Done():
+			return job, nil // it says that it runs
+		case <-time.After(bulkPoll):
+		}
+		job, err = c.Bulk(ctx, id)
+	}
+	return job, err
 }
 
 func bulkTable(w io.Writer, b *httpapi.Bulk) {

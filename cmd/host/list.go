@@ -138,7 +138,7 @@ func (l *list) pick(cells []string) []string {
 
 // head prints the names of the columns of a csv, once.
 func (l *list) head() error {
-	if l.headed {
+	if l.headed || l.a.later {
 		return nil
 	}
 	l.headed = true

@@ -53,7 +53,7 @@ const clearScreen = "\x1b[H\x1b[2J"
 // again does something until it fails or is interrupted. A terminal shows the newest results alone.
 func (a *app) again(ctx context.Context, every time.Duration, once func() error) error {
 	out, drawn := a.stdout, isTerminal(a.stdout)
-	defer func() { a.stdout, a.drawn = out, false }()
+	defer func() { a.stdout, a.drawn, a.later = out, false, false }()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -66,6 +66,7 @@ func (a *app) again(ctx context.Context, every time.Duration, once func() error)
 		if ctx.Err() != nil {
 			return nil
 		}
+		a.later = !drawn
 		if _, werr := out.Write(screen.Bytes()); err != nil || werr != nil {
 			return errors.Join(err, werr)
 		}

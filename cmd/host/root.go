@@ -34,6 +34,9 @@ var errUsage = errors.New("usage")
 // errReported is returned by a verb that has already said what is wrong, and that is wrong enough for exitError.
 var errReported = errors.New("reported")
 
+// errInterrupted says that a request was given up because of a signal: it is open whether it was done.
+var errInterrupted = errors.New("interrupted")
+
 // errNotFound and errDamage choose an exit code for an error of ours.
 var (
 	errNotFound = errors.New("not found")
@@ -47,6 +50,7 @@ type app struct {
 	stderr  io.Writer
 	format  string   // of formats
 	columns []string // of --columns, or nil
+	later   bool     // of --watch in a pipe: what comes goes on what is there
 	drawn   bool     // a terminal shows what goes to stdout, though stdout is none
 	url     string
 	// tokenFile is where the token is; empty: in TIDEWHEEL_TOKEN, or nowhere
@@ -68,6 +72,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if ctx.Err() != nil && errors.Is(err, client.ErrUnreachable) {
+		err = errInterrupted // it was not the server's fault
 	}
 	if !a.running && !errors.Is(err, errUsage) {
 		err = errors.Join(errUsage, err) // cobra found it
