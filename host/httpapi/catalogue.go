@@ -157,7 +157,7 @@ var catalogue = [...]problemKind{
 		"Give each message a key of its own, and repeat a put as it was.", "broker.idempotency_window"},
 	{"offset", 422, "Offset is not allowed",
 		"It is beyond the queue's end, or goes back without seek.",
-		"Set seek to go back.", ""},
+		"GET /v1/topics/{topic} shows the range of each queue. Set seek to go back.", ""},
 	{"properties", 422, "Properties are not allowed",
 		"A name is reserved or empty, or all together are too large.",
 		"GET /v1/limits shows what is allowed.", ""},
@@ -190,7 +190,7 @@ var catalogue = [...]problemKind{
 		"Try again.", ""},
 	{"unknown_outcome", 503, "The request may or may not have been done",
 		"The connection or the server ended after the request was taken.",
-		"Look whether it was done, or send it again and expect it twice.", ""},
+		"Look whether it was done, or send it again: a put with its Idempotency-Key, or expect it twice.", ""},
 	{"disk_full", 507, "The disk is full; delivering and cancelling go on",
 		"There is no room for the log, or it has reached its limit.",
 		"Make room. It goes on by itself.", "log.high_water"},
@@ -203,7 +203,7 @@ var known = []struct {
 	limit string
 	fix   string
 }{
-	{broker.ErrUnknown, "unknown_outcome", "", "look whether it was, or send it again and expect it twice"},
+	{broker.ErrUnknown, "unknown_outcome", "", "look whether it was done, or send it again: a put with its Idempotency-Key, or expect it twice"},
 	{engine.ErrFailed, "failed", "", "look at the disk, then restart the server"},
 	{broker.ErrClosed, "closing", "", "try again"},
 	{broker.ErrIdempotencyMismatch, "idempotency_mismatch", "", "give each message a key of its own"},
@@ -223,7 +223,7 @@ var known = []struct {
 	{engine.ErrNoMessage, "body_deleted", "", ""},
 	{engine.ErrTooLarge, "too_large", "", "GET /v1/limits shows what is allowed"},
 	{engine.ErrProperties, "properties", "", "GET /v1/limits shows what is allowed"},
-	{engine.ErrOffset, "offset", "", "set seek to go back"},
+	{engine.ErrOffset, "offset", "", "GET /v1/topics/{topic} shows the range of each queue; going back takes seek"},
 	{engine.ErrTrimmed, "trimmed", "", "go on from the queue's min"},
 	{engine.ErrDiskFull, "disk_full", "", "make room"},
 	{engine.ErrBacklog, "backlog", "", "look at the disk and at GET /v1/status, and try again"},

@@ -174,7 +174,7 @@ func (a *API) showDeadLetter(c *call) error {
 	l, err := a.b.DeadLetter(c.ctx(), c.path("group"), offset)
 	if errors.Is(err, engine.ErrNoMessage) {
 		p := problem("unknown_message")
-		p.Field, p.Got, p.Detail = "offset", text, err.Error()
+		p.Field, p.Got, p.Detail = "offset", text, beyond(err, engine.ErrNoMessage)
 		return p
 	}
 	if err != nil {

@@ -167,6 +167,6 @@ func messageProblem(id string, err error) error {
 		return err
 	}
 	p := problem("unknown_message")
-	p.Field, p.Got, p.Detail = "id", shorten(id), err.Error()
+	p.Field, p.Got, p.Detail = "id", shorten(id), beyond(err, engine.ErrNoMessage)
 	return p
 }

@@ -99,13 +99,36 @@ func asProblem(err error) *Problem {
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			p := problem(k.code)
-			p.Detail, p.Limit, p.Fix = err.Error(), k.limit, k.fix
+			p.Detail, p.Limit, p.Fix = beyond(err, k.err), k.limit, k.fix
 			return p
 		}
 	}
 	p = problem("internal")
 	p.Detail = err.Error()
 	return p
+}
+
+// beyond is what an error says beyond its kind, which the title of the problem says in better words, and beyond the packages
+// that it came through.
+func beyond(err, kind error) string {
+	before, after, found := strings.Cut(err.Error(), kind.Error())
+	if !found {
+		return err.Error()
+	}
+	for cut := true; cut; {
+		before, cut = cutPackage(before)
+	}
+	return strings.Trim(before+strings.TrimPrefix(after, ": "), ": ")
+}
+
+// cutPackage takes the name of a package off an error's text.
+func cutPackage(s string) (string, bool) {
+	for _, name := range []string{"broker: ", "engine: "} {
+		if rest, ok := strings.CutPrefix(s, name); ok {
+			return rest, true
+		}
+	}
+	return s, false
 }
 
 // isAny says whether an error is of one of the kinds.

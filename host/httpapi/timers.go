@@ -108,7 +108,7 @@ func refusal(outcome engine.Outcome, dueMs int64) error {
 	switch outcome {
 	case engine.Superseded:
 		p := problem("superseded")
-		p.Fix = "use the handle that the move answered"
+		p.Fix = "use the handle that the move, fire or undo answered, or find it with GET /v1/timers"
 		return p
 	case engine.Delivered:
 		p := problem("already_delivered")
