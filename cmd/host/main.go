@@ -9,8 +9,8 @@
 //
 // # Output and exit codes
 //
-// Results go to standard output, everything else to standard error. Every verb that reads takes -o table, json or
-// ndjson; then errors are problems in JSON, too.
+// Results go to standard output, everything else to standard error. Every verb that reads takes -o table, json, ndjson,
+// csv or name; with json and ndjson errors are problems in JSON, too. All verbs are in docs/cli.md.
 //
 //	0  done
 //	1  error
