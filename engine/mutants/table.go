@@ -9,7 +9,8 @@ const (
 	model     = "^TestModel$"
 )
 
-// table has one row for each mutant, in the order of the layers: CommitLog, caches, timers, checkpoint, space, answers.
+// table has one row for each mutant, in the order of the layers: CommitLog, caches, timers, checkpoint, space, answers,
+// and what came later.
 var table = []mutant{
 	// CommitLog.
 	{
@@ -426,5 +427,63 @@ var table = []mutant{
 		old:  "if !equal(mac[:], b[bodySize:]) {",
 		new:  "if !equal(mac[:1], b[bodySize:bodySize+1]) {",
 		pkg:  "./engine/handle", test: ".",
+	},
+
+	// Idempotency keys, events, pause, durability.
+	{
+		name: "key-not-looked-for-again", breaks: "a key names one message: two puts in flight are not both stored",
+		file: "engine/idempotency.go",
+		old:  "e.idem.Since(idempotency.Hash(t.ID, p.IdempotencyKey), p.KeySince) {",
+		new:  "e.idem.Since(idempotency.Hash(t.ID, p.IdempotencyKey), max(p.KeySince, e.log.End())) {",
+		pkg:  engineDir, test: "^TestKeysRace$",
+	},
+	{
+		name: "key-trimmed", breaks: "a segment stays while a key in it is remembered",
+		file: "engine/space.go",
+		old:  "!e.outlived(head.Visible) || e.keysIn(head) {",
+		new:  "!e.outlived(head.Visible) {",
+		pkg:  engineDir, test: "^TestKeysKeepTheirSegment$",
+	},
+	{
+		name: "frozen-keys-not-found", breaks: "a key is found while the checkpoint is made that writes it",
+		file: "engine/internal/idempotency/index.go",
+		old:  "x.frozen.find(hash, collect)",
+		new:  "x.frozen.find(hash, func(commitlog.Offset) bool { return true })",
+		pkg:  "./engine/internal/idempotency", test: ".",
+	},
+	{
+		name: "damaged-keys-stop-checkpoints", breaks: "a file of keys that cannot be read keeps no checkpoint from being made",
+		file: "engine/internal/idempotency/freeze.go",
+		old:  "if unread != (Run{}) {",
+		new:  "if unread != (Run{}) && f.at < 0 {",
+		pkg:  "./engine/internal/idempotency", test: "^TestMergeLeavesDamage$",
+	},
+	{
+		name: "events-before-durable", breaks: "events tell what is durable only",
+		file: "engine/eventreader.go",
+		old:  "start, end := r.at, r.e.Released()",
+		new:  "start, end := r.at, r.e.log.Written()",
+		pkg:  "./host/broker", test: "^TestEventsAreDurable$",
+	},
+	{
+		name: "events-of-deleted-topic", breaks: "the events of a topic that was deleted later are told",
+		file: "engine/events.go",
+		old:  "if s.name != nil && !s.begun {",
+		new:  "if s.name != nil && s.begun {",
+		pkg:  engineDir, test: "^TestEventsOfADeletedTopic$",
+	},
+	{
+		name: "change-ends-pause", breaks: "a topic is paused until that is taken back",
+		file: "engine/decide.go",
+		old:  "e.changeTopic(t, c.Queues, t.Attrs&^record.TopicHost|c.Attrs)",
+		new:  "e.changeTopic(t, c.Queues, c.Attrs)",
+		pkg:  engineDir, test: "^TestPauseTopic$",
+	},
+	{
+		name: "interval-answers-all", breaks: "with durability interval only puts are answered before the fsync",
+		file: "host/broker/durability.go",
+		old:  "if r.written {",
+		new:  "if r.written || r.appended() {",
+		pkg:  "./host/broker", test: "^TestIntervalAnswers$",
 	},
 }

@@ -173,6 +173,65 @@ func TestIndexMergesBySize(t *testing.T) {
 	must(t, x.Close())
 }
 
+// TestIndexWhileFrozen has a checkpoint that cannot be written for a while, as on a full disk: what it holds is found, and what
+// comes meanwhile, also under the same hash, and nothing that was read before counts as if it had been read since.
+func TestIndexWhileFrozen(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+	want := map[uint64][]commitlog.Offset{}
+	add := func(hash uint64, pos commitlog.Offset) {
+		x.Add(idempotency.Entry{Hash: hash, Position: pos}, int64(pos))
+		want[hash] = append([]commitlog.Offset{pos}, want[hash]...)
+	}
+	check := func(when string) {
+		t.Helper()
+		for hash, list := range want {
+			if got := find(t, x, hash); !slices.Equal(got, list) {
+				t.Errorf("%s: hash %d is at %v, want %v", when, hash, got, list)
+			}
+		}
+	}
+	add(1, 100)
+	checkpoint(t, x, 150, 0) // a run that the next one takes in
+	add(1, 200)
+	add(2, 210)
+	f := x.NewFreeze(300, 0)
+	if !x.Since(1, 200) || !x.Since(2, 150) || x.Since(1, 201) || !x.Since(9, 149) || x.Since(9, 150) {
+		t.Error("Since is wrong while a checkpoint is made")
+	}
+	if !x.Any(205, 215, 0) || x.Any(220, 900, 0) {
+		t.Error("Any is wrong while a checkpoint is made")
+	}
+	full := errors.New("no room")
+	for i := range 6 {
+		fails := i
+		fsys.SetInject(func(op crashfs.Op) error {
+			if fails--; op.Changes() && fails < 0 {
+				return full
+			}
+			return nil
+		})
+		if err := f.Run(); !errors.Is(err, full) {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		add(2, commitlog.Offset(310+i))
+		check("not written")
+	}
+	fsys.SetInject(nil)
+	must(t, f.Run())
+	check("written")
+	x.Install(f)
+	must(t, x.Sweep(f.State()))
+	check("installed")
+	if x.Since(2, 316) || !x.Since(2, 315) || x.Since(1, 300) || !x.Since(1, 299) {
+		t.Error("Since is wrong behind a checkpoint")
+	}
+	if s := f.State(); len(s.Runs) != 1 || s.Runs[0].Count != 3 || s.Memory != 300 {
+		t.Errorf("state %+v, want one run of 3", s)
+	}
+	must(t, x.Close())
+}
+
 // TestMergeLeavesDamage has a run with a damaged block, or none at all, that the next checkpoints would merge: they are made
 // without it, and what is in other blocks and other runs is found.
 func TestMergeLeavesDamage(t *testing.T) {
