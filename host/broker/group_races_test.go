@@ -297,6 +297,27 @@ func TestTurnsOfTwoTopics(t *testing.T) {
 	})
 }
 
+// Many messages whose last delivery ended are given up with fewer fsyncs than there are of them.
+func TestManyGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newSyncFS()
+		b := open(t, fsys, broker.Options{Engine: engine.Options{Queues: 1}, MaxAttempts: 1, AckTimeout: time.Second})
+		putMany(t, b, "t", "", 200)
+		lease(t, b, broker.PullRequest{MaxCount: 200})
+		time.Sleep(time.Second)
+		fsys.onSync(func() error { time.Sleep(10 * time.Millisecond); return nil })
+		start := time.Now()
+		wantSaid(t, "after the last delivery", lease(t, b, broker.PullRequest{MaxCount: 200}), "[]")
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("200 messages were given up in %v, with fsyncs of 10 ms", took)
+		}
+		count, err := b.CountDeadLetters(t.Context(), "g", broker.DeadFilter{})
+		if err != nil || count.Count != 200 {
+			t.Errorf("dead letters: %+v, %v", count, err)
+		}
+	})
+}
+
 // A broadcast consumer reads queues that are added while it runs.
 func TestBroadcastOfAddedQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

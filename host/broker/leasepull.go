@@ -408,10 +408,10 @@ func (l *leasePull) trimmed(ctx context.Context, t *track, part *PulledQueue) er
 
 // grant leases what was read and is wanted, and takes the rest out of the part. What is fresh was not looked at before.
 func (l *leasePull) grant(s *source, t *track, part *PulledQueue, epoch uint32, fresh bool) {
-	known := l.known(s, part)
 	g := l.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	known := l.known(s, part) // with the lock: whoever deletes one of the topics comes for its entries afterwards
 	now := l.b.env.Mono()
 	until := now + l.timeout.Nanoseconds()
 	ends := l.b.env.Wall() + l.timeout.Milliseconds()
@@ -497,15 +497,15 @@ func (l *leasePull) known(s *source, part *PulledQueue) map[string]bool {
 	return known
 }
 
-// giveUp makes dead letters of what was delivered too often. What cannot be moved now comes here again when its lease is
-// over.
+// giveUp makes dead letters of what was delivered too often, side by side, so that they share fsyncs. What cannot be moved
+// now comes here again when its lease is over.
 func (l *leasePull) giveUp(ctx context.Context) {
-	for _, r := range l.spent {
-		reason := fmt.Sprintf("delivered %d times, and the lease ended each time", l.b.opts.MaxAttempts)
-		if _, err := l.b.moveOn(ctx, l.g, r, (&letting{reason: reason}).bury); err != nil {
+	give := &letting{reason: fmt.Sprintf("delivered %d times, and the lease ended each time", l.b.opts.MaxAttempts)}
+	parallel(len(l.spent), func(i int) {
+		if _, err := l.b.moveOn(ctx, l.g, l.spent[i], give.bury); err != nil {
 			l.b.log.Warn("a message that was delivered too often is not moved to the dead letters", "group", l.g.name,
-				"topic", l.req.Topic, "offset", r.offset, "error", err)
+				"topic", l.req.Topic, "offset", l.spent[i].offset, "error", err)
 		}
-	}
+	})
 	l.spent = l.spent[:0]
 }
