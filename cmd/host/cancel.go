@@ -52,6 +52,9 @@ first that was not cancelled.`,
 				if first == nil {
 					first = err
 				}
+				if line.Problem != nil && a.format == formatName {
+					continue // only those that are cancelled
+				}
 				if err := out.add(line, line.Outcome, line.Handle); err != nil {
 					return err
 				}

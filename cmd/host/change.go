@@ -50,6 +50,9 @@ func (a *app) changeEach(ctx context.Context, handles []string, f *timeFlags, tr
 		if first == nil {
 			first = err
 		}
+		if p != nil && a.format == formatName {
+			continue // a handle that nothing became of would be taken for the new one
+		}
 		if err := out.add(line, row...); err != nil {
 			return err
 		}

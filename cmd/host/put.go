@@ -118,10 +118,46 @@ func (f *putFlags) header() http.Header {
 	return h
 }
 
+// inFlags says a refusal in the words of who typed the command: a flag for a header, and the time as it was given.
+func (f *putFlags) inFlags(err error) error {
+	var p *httpapi.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	said := *p
+	given := func(flag, text string) {
+		if said.Field = flag; text != "" {
+			said.Got = text
+		}
+	}
+	switch p.Field {
+	case httpapi.HeaderDelay:
+		given("--in", f.when.in)
+		if f.when.in == "" {
+			given("--at", f.when.at)
+		}
+	case httpapi.HeaderMs:
+		given("--at", f.when.at)
+	case httpapi.HeaderLevel:
+		given("--level", "")
+	case httpapi.HeaderKey:
+		given("--key", "")
+	case httpapi.HeaderTag:
+		given("--tag", "")
+	case httpapi.HeaderQueue:
+		given("--queue", "")
+	case httpapi.HeaderProperty:
+		given("--property", "")
+	case httpapi.HeaderIdempotency:
+		given("--idempotency-key", "")
+	}
+	return &said
+}
+
 func (a *app) putOne(cmd *cobra.Command, c *client.Client, topic string, body []byte, f putFlags) error {
 	s, err := c.PutRaw(cmd.Context(), topic, f.header(), body)
 	if err != nil {
-		return err
+		return f.inFlags(err)
 	}
 	if s.Replayed {
 		fmt.Fprintln(a.stderr, "stored before, with this idempotency key: nothing was done")
