@@ -46,7 +46,7 @@ func (a *app) dataEnv(dir string) (engine.Env, error) {
 		FS:   fsadapter.New(files),
 		Wall: func() int64 { return time.Now().UnixMilli() },
 		Mono: func() int64 { return int64(time.Since(began)) },
-		Log:  slog.New(slog.NewTextHandler(a.stderr, nil)),
+		Log:  slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}, nil
 }
 

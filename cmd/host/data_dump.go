@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ func (a *app) dataDump() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			if a.format == formatCSV || a.format == formatName {
 				return fmt.Errorf("%w: what is dumped has no columns: -o is table, json or ndjson", errUsage)
+			}
+			if !slices.Contains(engine.DumpKinds(), kind) {
+				return fmt.Errorf("%w: --kind is %q, allowed are %s", errUsage, kind, kinds)
 			}
 			env, err := a.dataEnv(args[0])
 			if err != nil {

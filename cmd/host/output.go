@@ -43,7 +43,7 @@ func (a *app) complain(err error) {
 	}
 	fmt.Fprintln(a.stderr, "tidewheel:", text(err))
 	if errors.Is(err, errUsage) {
-		fmt.Fprintln(a.stderr, "See: tidewheel --help")
+		fmt.Fprintf(a.stderr, "See: %s --help\n", a.verb)
 	}
 }
 

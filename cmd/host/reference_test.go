@@ -29,6 +29,7 @@ a time says the resolved one. Times are shown in UTC, or in the zone of %[1]s--t
 %[1]s--dry-run%[1]s only counts.
 
 **Server.** %[1]s--url%[1]s or TIDEWHEEL_URL says where it is, %[1]s--token-file%[1]s or TIDEWHEEL_TOKEN which bearer token goes along.
+SSL_CERT_FILE names the certificate of an authority of your own.
 
 | exit code | means |
 |---|---|

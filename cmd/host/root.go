@@ -55,7 +55,8 @@ type app struct {
 	url     string
 	// tokenFile is where the token is; empty: in TIDEWHEEL_TOKEN, or nowhere
 	tokenFile string
-	running   bool // a verb has begun: what fails now is not the command line
+	verb      string // what failed, for complain
+	running   bool   // a verb has begun: what fails now is not the command line
 }
 
 // run does what the arguments say and returns the exit code.
@@ -69,7 +70,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -79,6 +80,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if !a.running && !errors.Is(err, errUsage) {
 		err = errors.Join(errUsage, err) // cobra found it
 	}
+	a.verb = ran.CommandPath()
 	a.complain(err)
 	return exitCode(err)
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/host/client"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
@@ -19,6 +21,13 @@ type watchFlags struct {
 	kinds []string
 	max   int
 	when  timeFlags
+}
+
+// eventKinds are the kinds of events. One that is missing here cannot be asked for.
+var eventKinds = []string{
+	engine.EventStored, engine.EventScheduled, engine.EventRolled, engine.EventDelivered, engine.EventDropped,
+	engine.EventCancelled, engine.EventMoved, engine.EventUndone, engine.EventCommitted, engine.EventTopic, engine.EventNoTopic,
+	engine.EventGroup, engine.EventNoGroup, engine.EventTrimmed, engine.EventLost,
 }
 
 func (a *app) watch() *cobra.Command {
@@ -37,6 +46,11 @@ it connects again and goes on right behind the last event: none is missed and no
 			if f.max < 0 {
 				return fmt.Errorf("%w: --max is 0 or more", errUsage)
 			}
+			for _, kind := range f.kinds {
+				if !slices.Contains(eventKinds, kind) {
+					return fmt.Errorf("%w: --kind is %q, allowed are %s", errUsage, kind, strings.Join(eventKinds, ", "))
+				}
+			}
 			if _, err := f.when.zone(); err != nil {
 				return err
 			}
@@ -46,7 +60,7 @@ it connects again and goes on right behind the last event: none is missed and no
 	flags := cmd.Flags()
 	flags.StringVar(&f.ask.Topic, "topic", "", "only of this topic")
 	flags.StringVar(&f.ask.From, "from", "now", "where to begin: now, first (the oldest that there is), or a POSITION of the log")
-	flags.StringArrayVar(&f.kinds, "kind", nil, "only events of this kind, or one of these")
+	flags.StringArrayVar(&f.kinds, "kind", nil, "only events of this kind, or one of these: "+strings.Join(eventKinds, ", "))
 	flags.IntVar(&f.max, "max", 0, "end after so many events; 0: no end")
 	flags.StringSliceVar(&a.columns, "columns", nil, "the columns of the table or csv, in this order")
 	f.when.addZone(cmd)
