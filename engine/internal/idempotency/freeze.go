@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -125,7 +126,8 @@ func (x *Index) Install(f *Freeze) {
 }
 
 // Spill writes a table that has become large during a replay, when no checkpoint will do it soon: the log is read up to
-// at.
+// at. What an earlier Spill wrote and this one takes in is deleted, since no checkpoint knows it: a rebuild may go over the
+// keys of a month.
 func (x *Index) Spill(at commitlog.Offset) error {
 	if len(x.table.entries) < tableEntries || at <= x.table.from {
 		return nil
@@ -135,7 +137,18 @@ func (x *Index) Spill(at commitlog.Offset) error {
 		return err
 	}
 	x.Install(f)
-	return nil
+	var err error
+	x.spilled = slices.DeleteFunc(x.spilled, func(r Run) bool {
+		if slices.Contains(f.state.Runs, r) {
+			return false
+		}
+		err = errors.Join(err, x.remove(r.name()))
+		return true
+	})
+	if n := len(f.state.Runs); n > 0 && f.state.Runs[n-1].To == at {
+		x.spilled = append(x.spilled, f.state.Runs[n-1])
+	}
+	return err
 }
 
 // write makes the file of a run with what is frozen and what is in older runs; its Count is 0 if all of that has expired.

@@ -69,6 +69,8 @@ type Index struct {
 	unread map[Run]bool // could not be read when they were to be merged
 	low    commitlog.Offset
 
+	spilled []Run // written by Spill; the writer's
+
 	files  sync.Map // name → vfs.File: those that are open
 	opened atomic.Int64
 }
@@ -249,6 +251,10 @@ func (x *Index) open(r Run) (f vfs.File, done func(), err error) {
 		x.opened.Add(-1)
 		return other.(vfs.File), func() {}, f.Close()
 	}
+	if !x.has(r) && x.files.CompareAndDelete(name, f) { // it was deleted meanwhile, and nobody would close it
+		x.opened.Add(-1)
+		return f, func() { _ = f.Close() }, nil
+	}
 	return f, func() {}, nil
 }
 
@@ -332,13 +338,19 @@ func (x *Index) Sweep(at State) error {
 		if known || info.Dir || strings.Trim(info.Name, "0123456789-") != "" && !strings.HasSuffix(info.Name, durable.TempSuffix) {
 			continue
 		}
-		if f, ok := x.files.LoadAndDelete(info.Name); ok {
-			x.opened.Add(-1)
-			err = errors.Join(err, f.(vfs.File).Close())
-		}
-		if rerr := x.fs.Remove(path.Join(x.dir, info.Name)); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, fmt.Errorf("idempotency: sweep: %w", rerr))
-		}
+		err = errors.Join(err, x.remove(info.Name))
+	}
+	return err
+}
+
+// remove deletes a file of which the index has no use any more.
+func (x *Index) remove(name string) (err error) {
+	if f, ok := x.files.LoadAndDelete(name); ok {
+		x.opened.Add(-1)
+		err = f.(vfs.File).Close()
+	}
+	if rerr := x.fs.Remove(path.Join(x.dir, name)); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("idempotency: remove: %w", rerr))
 	}
 	return err
 }

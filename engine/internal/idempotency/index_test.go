@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
@@ -229,6 +231,81 @@ func TestIndexWhileFrozen(t *testing.T) {
 	if s := f.State(); len(s.Runs) != 1 || s.Runs[0].Count != 3 || s.Memory != 300 {
 		t.Errorf("state %+v, want one run of 3", s)
 	}
+	must(t, x.Close())
+}
+
+// TestSpill reads a log with many keys from its begin, behind a checkpoint's runs: what the checkpoint knows stays, and of what
+// was written meanwhile there is no more than one copy.
+func TestSpill(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	at, file := run(t, fsys, 600)
+	x := idempotency.Open(fsys, "keys", logID, at)
+	rng := rand.New(rand.NewPCG(4, 1))
+	const n = 6 << 18
+	var some []idempotency.Entry
+	for i := range n {
+		e := idempotency.Entry{Hash: rng.Uint64(), Position: commitlog.Offset(6000 + i)}
+		if x.Add(e, int64(i)); i%10_000 == 0 {
+			some = append(some, e)
+		}
+		must(t, x.Spill(e.Position+1))
+	}
+	infos, err := fsys.ReadDir("keys")
+	must(t, err)
+	total := int64(0)
+	for _, info := range infos {
+		total += info.Size
+	}
+	if len(infos) > 6 || total > n*17+5*4096 {
+		t.Errorf("%d files with %d bytes for %d keys", len(infos), total, n)
+	}
+	if _, err := fsys.Stat(file); err != nil {
+		t.Errorf("the file that the checkpoint knows: %v", err)
+	}
+	must(t, x.Verify(true))
+	for _, e := range some {
+		if got := find(t, x, e.Hash); !slices.Equal(got, []commitlog.Offset{e.Position}) {
+			t.Fatalf("hash %x is at %v, want %d", e.Hash, got, e.Position)
+		}
+	}
+	must(t, x.Close())
+}
+
+// TestFindBesideCheckpoints looks for keys while runs are written, merged and deleted: what is there is found at any moment.
+func TestFindBesideCheckpoints(t *testing.T) {
+	fsys := crashfs.New(crashfs.Options{})
+	x := idempotency.Open(fsys, "keys", logID, idempotency.State{})
+	var top atomic.Int64 // hashes below are there
+	var over atomic.Bool
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			for !over.Load() {
+				n := top.Load()
+				if n == 0 {
+					continue
+				}
+				k := rng.Int64N(n)
+				found := false
+				err := x.Find(idempotency.Hash(1, fmt.Append(nil, k)), func(p commitlog.Offset) bool { found = int64(p) == k; return !found })
+				if err != nil || !found {
+					t.Errorf("key %d of %d: %v, %v", k, n, found, err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		for j := range 50 {
+			k := i*50 + j
+			x.Add(idempotency.Entry{Hash: idempotency.Hash(1, fmt.Append(nil, k)), Position: commitlog.Offset(k)}, 0)
+			top.Store(int64(k + 1))
+		}
+		checkpoint(t, x, commitlog.Offset(50*(i+1)), 0)
+	}
+	over.Store(true)
+	all.Wait()
 	must(t, x.Close())
 }
 
