@@ -23,6 +23,10 @@ var statusRoutes = []route{
 		summary: "The server's clock, with which due times are compared", gives: jsonOf[ServerTime](), handle: (*API).time,
 	},
 	{
+		method: "GET", pattern: "/v1/plugins", id: "plugins", group: "Server", role: RoleRead,
+		summary: "The plugins that are loaded; this version hosts none", gives: jsonOf[Plugins](), handle: (*API).plugins,
+	},
+	{
 		method: "GET", pattern: "/metrics", id: "metrics", group: "Server", role: RoleRead,
 		summary: "Metrics for Prometheus", gives: []content{{plainMedia, nil, "the text format of Prometheus"}},
 		handle: (*API).metrics,
@@ -43,6 +47,9 @@ func (a *API) time(c *call) error {
 	now := a.b.NowMs()
 	return c.answer(ServerTime{Now: instantText(now), NowMs: now})
 }
+
+// plugins lists what is loaded.
+func (a *API) plugins(c *call) error { return c.answer(Plugins{Plugins: []string{}}) }
 
 // healthy says that the process runs.
 func (a *API) healthy(c *call) error {

@@ -122,6 +122,7 @@ var story = []step{
 	{op: "showTopic", name: "orders", path: "topic=orders", status: 200},
 	{op: "limits", name: "limits", status: 200},
 	{op: "time", name: "now", status: 200},
+	{op: "plugins", name: "none", status: 200},
 	{op: "healthz", name: "ok", status: 200},
 	{op: "readyz", name: "ok", status: 200},
 	{op: "status", name: "ready", status: 200},
