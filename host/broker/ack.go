@@ -133,8 +133,8 @@ func (a *acks) mark(g *group, r receipt, now int64) AckOutcome {
 	}
 	e := t.find(r.offset)
 	switch {
-	case e == nil && r.offset >= t.low():
-		return AckExpired // a seek went back behind it
+	case e == nil && (r.offset >= t.low() || r.token <= t.void):
+		return AckExpired // of before a seek
 	case e == nil:
 	case e.token != r.token || e.state == stateBusy:
 		return AckExpired

@@ -62,7 +62,7 @@ func RetryIn(d time.Duration, err error) error {
 // Consumes can run for a group: they share its messages.
 //
 // A consumer of a broadcast group sees what becomes visible after it has begun, each message once; nothing is acked and
-// nothing comes again.
+// nothing comes again. Queues that the topic gets meanwhile it reads from within a minute.
 func (b *Broker) Consume(ctx context.Context, topic, group string, h Handler, opts ConsumeOptions) error {
 	if opts.Concurrency == 0 {
 		opts.Concurrency = 1

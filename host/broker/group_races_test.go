@@ -276,6 +276,24 @@ func TestSeekOfCallerThatLeft(t *testing.T) {
 	})
 }
 
+// A seek makes leases void also of what lies before the place that it goes to.
+func TestAckOfBeforeSeek(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := brokertest.Open(t, broker.Options{Engine: engine.Options{Queues: 1}})
+		putMany(t, b.Broker, "t", "", 3)
+		old := lease(t, b.Broker, broker.PullRequest{MaxCount: 2})
+		if err := b.Seek(t.Context(), "g", "t", []broker.QueueOffset{{Queue: 0, Offset: 2}}); err != nil {
+			t.Fatal(err)
+		}
+		ack(t, b.Broker, old[0], broker.AckExpired)
+		d := lease(t, b.Broker, broker.PullRequest{})
+		wantSaid(t, "after the seek", d, "[2/1]")
+		ack(t, b.Broker, d[0], broker.Acked)
+		ack(t, b.Broker, d[0], broker.Acked)
+		ack(t, b.Broker, old[1], broker.AckExpired)
+	})
+}
+
 // A reader that takes turns between topics, one message at a time, gets all queues of each.
 func TestTurnsOfTwoTopics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

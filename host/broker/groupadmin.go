@@ -197,6 +197,7 @@ func (b *Broker) place(ctx context.Context, g *group, topic string, offsets []Qu
 		case t == nil:
 		case seek:
 			t.reset(a.Offset)
+			t.void = g.tokens
 		default:
 			t.forward(a.Offset)
 			t.committed = max(t.committed, a.Offset)

@@ -30,6 +30,7 @@ type track struct {
 	ends    int64  // no lease that runs ends before, ns of Env.Mono; a bound
 	loose   bool   // there may be entries that are free
 	epoch   uint32 // counts what made all leases void
+	void    uint64 // the last token of a lease that a seek made void
 
 	committed int64 // what the log has, durably
 	handed    int64 // what the writer was given with no one waiting for it
