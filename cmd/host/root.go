@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -161,6 +162,9 @@ func (a *app) served(do func(ctx context.Context, c *client.Client, args []strin
 	}
 }
 
+// notLate are the conflicts that are none with what became of a message.
+var notLate = []string{"broadcast", "idempotency_busy", "bulk_busy", "bulk_expired"}
+
 // exitCode is what an error means to a script.
 func exitCode(err error) int {
 	var p *httpapi.Problem
@@ -172,7 +176,7 @@ func exitCode(err error) int {
 		return exitDamage
 	case errors.Is(err, errNotFound), isProblem && p.Status == 404:
 		return exitNotFound
-	case isProblem && p.Status == 409:
+	case isProblem && p.Status == 409 && !slices.Contains(notLate, p.Code):
 		return exitTooLate
 	case errors.Is(err, client.ErrUnreachable):
 		return exitUnreachable

@@ -19,18 +19,19 @@ func (a *app) show() *cobra.Command {
 	var f timeFlags
 	var key, topic string
 	cmd := &cobra.Command{
-		Use:   "show HANDLE | --key KEY [--topic TOPIC]",
-		Short: "Show a delayed message: its state, when it is due, its properties and body",
+		Use:   "show HANDLE | ID | --key KEY [--topic TOPIC]",
+		Short: "Show a message: its state, when it is due, its properties and body",
 		Long: `Show a delayed message: its state, when it is due, and while it waits its properties and body. A cancelled one has
 its body as long as it is in the log; explain tells where a delivered one is. With --key it is the one that waits and has
-this key; if there are several, it lists their handles.`,
+this key; if there are several, it lists their handles. A message that is visible is shown by its ID, which put and consume tell
+with -o json.`,
 		Example: `  tidewheel show tw1.AQAAAAAB...
   tidewheel show --key order-42
   tidewheel show tw1.AQAAAAAB... -o json | jq -r .body`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (key != "") || topic != "" && key == "" {
-				return fmt.Errorf("%w: show needs a HANDLE, or --key", errUsage)
+				return fmt.Errorf("%w: show needs a HANDLE, an ID, or --key", errUsage)
 			}
 			c, err := a.client()
 			if err != nil {
@@ -46,6 +47,13 @@ this key; if there are several, it lists their handles.`,
 					return err
 				}
 				args = []string{handle}
+			}
+			if !strings.Contains(args[0], ".") && strings.Contains(args[0], "-") { // handles have a dot
+				m, err := c.Message(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.one(m, func(w io.Writer) { messageTable(w, &m, &f) })
 			}
 			t, err := c.Timer(cmd.Context(), args[0])
 			if err != nil {
@@ -106,16 +114,30 @@ func timerTable(w io.Writer, t *httpapi.Timer, f *timeFlags) {
 		return // only the handle is known
 	}
 	fmt.Fprintf(w, "queue\t%d\n", *t.Queue)
-	fmt.Fprintf(w, "key\t%s\n", dash(t.Key, 0))
-	fmt.Fprintf(w, "tag\t%s\n", dash(t.Tag, 0))
-	fmt.Fprintf(w, "stored\t%s\n", f.due(t.StoredMs))
-	if t.DelayLevel > 0 {
-		fmt.Fprintf(w, "level\t%d\n", t.DelayLevel)
+	contentTable(w, f, t.Key, t.Tag, t.StoredMs, t.DelayLevel, t.Properties, t.Bytes())
+}
+
+// messageTable shows a message by its id.
+func messageTable(w io.Writer, m *httpapi.StoredMessage, f *timeFlags) {
+	fmt.Fprintf(w, "visible\tin %s, queue %d\n", dash(m.Topic, 0), m.Queue)
+	if m.DueMs != 0 {
+		fmt.Fprintf(w, "due\t%s\n", f.due(m.DueMs))
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Properties)) {
-		fmt.Fprintf(w, "property\t%s=%s\n", cell(name, 80), cell(t.Properties[name], 200))
+	body := httpapi.Message{Body: m.Body, BodyBase64: m.BodyBase64}
+	contentTable(w, f, m.Key, m.Tag, m.StoredMs, m.DelayLevel, m.Properties, body.Bytes())
+}
+
+// contentTable shows what a producer gave.
+func contentTable(w io.Writer, f *timeFlags, key, tag string, storedMs int64, level int, properties map[string]string, body []byte) {
+	fmt.Fprintf(w, "key\t%s\n", dash(key, 0))
+	fmt.Fprintf(w, "tag\t%s\n", dash(tag, 0))
+	fmt.Fprintf(w, "stored\t%s\n", f.due(storedMs))
+	if level > 0 {
+		fmt.Fprintf(w, "level\t%d\n", level)
 	}
-	body := t.Bytes()
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		fmt.Fprintf(w, "property\t%s=%s\n", cell(name, 80), cell(properties[name], 200))
+	}
 	if !utf8.Valid(body) {
 		fmt.Fprintf(w, "body\t(%d bytes)\n", len(body))
 		return
