@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestDetail(t *testing.T) {
 		{fmt.Errorf("broker: engine: put: %w: 9d", engine.ErrDelay), "put: 9d"},
 		{fmt.Errorf("%w: key %q", broker.ErrIdempotencyMismatch, "k"), `key "k"`},
 		{fmt.Errorf("broker: flush: %w", engine.ErrFailed), "flush"},
+		{fmt.Errorf("broker: %w", context.Canceled), ""},
 		{broker.ErrClosed, ""},
 	} {
 		if got := asProblem(c.err).Detail; got != c.want {

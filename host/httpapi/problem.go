@@ -111,10 +111,7 @@ func asProblem(err error) *Problem {
 // beyond is what an error says beyond its kind, which the title of the problem says in better words, and beyond the packages
 // that it came through.
 func beyond(err, kind error) string {
-	before, after, found := strings.Cut(err.Error(), kind.Error())
-	if !found {
-		return err.Error()
-	}
+	before, after, _ := strings.Cut(err.Error(), kind.Error())
 	for cut := true; cut; {
 		before, cut = cutPackage(before)
 	}
@@ -123,7 +120,7 @@ func beyond(err, kind error) string {
 
 // cutPackage takes the name of a package off an error's text.
 func cutPackage(s string) (string, bool) {
-	for _, name := range []string{"broker: ", "engine: "} {
+	for _, name := range []string{"broker: ", "engine: ", "message: "} {
 		if rest, ok := strings.CutPrefix(s, name); ok {
 			return rest, true
 		}
