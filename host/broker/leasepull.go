@@ -38,7 +38,7 @@ func (b *Broker) pullGroup(ctx context.Context, req PullRequest, into *Pulled) e
 		return fmt.Errorf("broker: %w: %w", engine.ErrGroupName, err)
 	}
 	if b.broadcasts.has(req.Group) {
-		return fmt.Errorf("broker: %w: a reader of group %q says From where it reads", ErrBroadcast, req.Group)
+		return fmt.Errorf("broker: %w: a reader of group %q names the queues that it reads, and from where", ErrBroadcast, req.Group)
 	}
 	l := &leasePull{
 		pull:    pull{b: b, req: req, into: into, tags: tagHashes(req.Tags)},
