@@ -126,7 +126,7 @@ func (l *leasePull) sources(ctx context.Context) ([]source, error) {
 	}
 	l.id, l.retries = info.ID, retries.ID
 	if info.Paused {
-		return nil, nil
+		return nil, l.settled(ctx, pos)
 	}
 	list := make([]source, 0, len(info.Queues)+len(retries.Queues))
 	for q, queue := range info.Queues {

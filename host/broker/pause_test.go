@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,45 @@ func TestPauseSurvives(t *testing.T) {
 		}
 		if got := bodies(t, b, broker.PullRequest{Topic: "orders", Group: "billing"}); !slices.Equal(got, []string{"x"}) {
 			t.Errorf("after the pause: %q", got)
+		}
+	})
+}
+
+// TestPauseIsDurable holds the fsync of a pause back: that the topic is paused is not told before.
+func TestPauseIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newSyncFS()
+		b := open(t, fsys, broker.Options{Engine: engine.Options{Queues: 1}})
+		mustPut(t, b, broker.Message{Topic: "orders", Body: []byte("x")})
+		time.Sleep(2 * time.Second)
+		hold := make(chan struct{})
+		fsys.onSync(func() error { <-hold; return nil })
+		go func() {
+			if err := b.PauseTopic(t.Context(), "orders", true); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		var answered atomic.Int32
+		for _, from := range [][]broker.QueueOffset{nil, {{Queue: 0, Offset: broker.Committed}}} {
+			go func() {
+				var p broker.Pulled
+				err := b.Pull(t.Context(), broker.PullRequest{Topic: "orders", Group: "billing", From: from}, &p)
+				if err != nil || p.Count() > 0 {
+					t.Errorf("%d messages, %v", p.Count(), err)
+				}
+				answered.Add(1)
+			}()
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := answered.Load(); n != 0 {
+			t.Errorf("%d readers were told of a pause that is not durable", n)
+		}
+		close(hold)
+		synctest.Wait()
+		if n := answered.Load(); n != 2 {
+			t.Errorf("%d of 2 readers are answered", n)
 		}
 	})
 }
