@@ -17,8 +17,8 @@ func (a *app) dataExport() *cobra.Command {
 		Short: "Write what a store holds as lines of JSON",
 		Long: `Write what a store holds to standard output, as lines of JSON: topics, visible messages, messages that wait with their due
 times and levels, and groups with how far they have come. data import makes a store of it. No server may have the
-directory; what a crash left is put in order, and nothing is delivered. What is damaged is left out, listed, and the
-exit code is 6.`,
+directory; what a crash left is put in order, and nothing is delivered. A message that is damaged is left out, listed, and
+the exit code is 6. Damage where a server could not start ends it: data repair comes first.`,
 		Example: `  tidewheel data export ./data > all.ndjson
   tidewheel data export ./data --topic orders --waiting | gzip > orders.ndjson.gz`,
 		Args: cobra.ExactArgs(1),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
 
@@ -45,6 +46,8 @@ func explainTable(w io.Writer, x *httpapi.Explanation, f *timeFlags) {
 		switch {
 		case e.Offset != nil:
 			fmt.Fprintf(w, " in %s, queue %d, offset %d", dash(e.Topic, 0), e.Queue, *e.Offset)
+		case e.Kind == engine.EventMoved:
+			fmt.Fprintf(w, " was due %s", f.due(e.DueMs)) // when it is, the new handle says
 		case e.DueMs != 0:
 			fmt.Fprintf(w, " due %s", f.due(e.DueMs))
 		}

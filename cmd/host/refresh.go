@@ -31,7 +31,7 @@ func (s *span) Type() string { return "duration" }
 func (a *app) reads(cmd *cobra.Command) *cobra.Command {
 	var every span
 	cmd.Flags().StringSliceVar(&a.columns, "columns", nil, "the columns of the table or csv, in this order")
-	cmd.Flags().Var(&every, "watch", "again and again, so often, until interrupted")
+	cmd.Flags().Var(&every, "watch", "again and again until interrupted, so often: --watch=2s")
 	flag := cmd.Flags().Lookup("watch")
 	flag.NoOptDefVal, flag.DefValue = "2s", ""
 	once := cmd.RunE
