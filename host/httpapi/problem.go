@@ -120,7 +120,7 @@ func beyond(err, kind error) string {
 
 // cutPackage takes the name of a package off an error's text.
 func cutPackage(s string) (string, bool) {
-	for _, name := range []string{"broker: ", "engine: ", "message: "} {
+	for _, name := range []string{"broker: ", "engine: ", "message: ", "schedule: "} {
 		if rest, ok := strings.CutPrefix(s, name); ok {
 			return rest, true
 		}
