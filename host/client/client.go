@@ -61,10 +61,7 @@ func New(base string) (*Client, error) { return NewWith(base, Options{}) }
 // another machine: that is an error.
 func NewWith(base string, opts Options) (*Client, error) {
 	u, err := url.Parse(base)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("client: %q is not a URL like %s", base, DefaultURL)
 	}
 	if opts.Token != "" && u.Scheme == "http" && !onThisMachine(u.Hostname()) {
