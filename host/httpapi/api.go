@@ -165,6 +165,6 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 
 func unknownPath(r *http.Request) *Problem {
 	p := problem("unknown_path")
-	p.Field, p.Got = "path", shorten(r.URL.Path)
+	p.Field, p.Got, p.Fix = "path", shorten(r.URL.Path), "GET /openapi.json lists all paths"
 	return p
 }
