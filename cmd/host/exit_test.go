@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/host/httpapi"
@@ -15,5 +16,15 @@ func TestExitOfConflicts(t *testing.T) {
 		if got := exitCode(&httpapi.Problem{Status: 409, Code: code}); got != want {
 			t.Errorf("%s ends with %d, want %d", code, got, want)
 		}
+	}
+}
+
+// TestTokenHint: who types a command is told of flags, not of headers.
+func TestTokenHint(t *testing.T) {
+	var said strings.Builder
+	a := &app{stderr: &said, format: formatTable}
+	a.complain(&httpapi.Problem{Status: 401, Code: "unauthorized", Title: "A token is needed"})
+	if !strings.Contains(said.String(), "--token-file") {
+		t.Errorf("it says %q", said.String())
 	}
 }

@@ -42,6 +42,10 @@ func (a *app) complain(err error) {
 		return
 	}
 	fmt.Fprintln(a.stderr, "tidewheel:", text(err))
+	var p *httpapi.Problem
+	if errors.As(err, &p) && p.Code == "unauthorized" {
+		fmt.Fprintln(a.stderr, "See: --token-file, or TIDEWHEEL_TOKEN")
+	}
 	if errors.Is(err, errUsage) {
 		fmt.Fprintf(a.stderr, "See: %s --help\n", a.verb)
 	}
