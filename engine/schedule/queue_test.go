@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -17,8 +16,6 @@ import (
 )
 
 const dir = "schedule"
-
-func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 func open(t testing.TB, fsys vfs.FS, at schedule.States) *schedule.Set {
 	t.Helper()
