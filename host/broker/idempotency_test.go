@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
-	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
+	"github.com/tidewheel/tidewheel/fsadapter/faultfs"
 	"github.com/tidewheel/tidewheel/host/broker"
 )
 
@@ -227,24 +225,28 @@ func TestIdempotencyInDoubt(t *testing.T) {
 	})
 }
 
-// TestIdempotencyUnreadable takes a file of keys away: a message whose key cannot be looked for is refused on its own.
+// TestIdempotencyUnreadable makes a file of keys unreadable: a message whose key cannot be looked for is refused on its own.
 func TestIdempotencyUnreadable(t *testing.T) {
-	disk := crashfs.New(crashfs.Options{})
+	disk := faultfs.New(crashfs.New(crashfs.Options{}))
 	b := open(t, disk, broker.Options{Engine: engine.Options{Queues: 1, CheckpointEvery: 64 << 10, SegmentSize: 128 << 10}})
-	var infos []vfs.Info
-	for i := 0; len(infos) == 0; i++ {
-		mustPut(t, b, broker.Message{Topic: "orders", IdempotencyKey: fmt.Sprint(i), Body: make([]byte, 8<<10)})
-		infos, _ = disk.ReadDir("idempotency")
-		infos = slices.DeleteFunc(infos, func(i vfs.Info) bool { return strings.HasSuffix(i.Name, ".tmp") })
-	}
-	for _, info := range infos {
-		if err := disk.Remove("idempotency/" + info.Name); err != nil {
+	for i := 0; ; i++ {
+		size := 0
+		if i < 10 { // then a checkpoint is due, and what comes until it is made shall not be a backlog
+			size = 8 << 10
+		}
+		mustPut(t, b, broker.Message{Topic: "orders", IdempotencyKey: fmt.Sprint(i), Body: make([]byte, size)})
+		s, err := b.Stats()
+		if err != nil {
 			t.Fatal(err)
 		}
+		if s.Checkpoints > 0 { // what came before it is looked for in a file
+			break
+		}
 	}
+	disk.Add(faultfs.Rule{Op: faultfs.Read, Path: "idempotency/*", Err: syscall.EIO, Sticky: true})
 	batch := []broker.Message{{Topic: "orders", Body: []byte("x")}, {Topic: "orders", IdempotencyKey: "k", Body: []byte("y")}}
 	receipts, err := b.PutBatch(t.Context(), batch)
-	if err != nil || receipts[0].Err != nil || receipts[0].ID == "" || !errors.Is(receipts[1].Err, fs.ErrNotExist) {
+	if err != nil || receipts[0].Err != nil || receipts[0].ID == "" || !errors.Is(receipts[1].Err, syscall.EIO) {
 		t.Errorf("%+v, %v; want the first stored and the second refused", receipts, err)
 	}
 }
