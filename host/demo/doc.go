@@ -5,11 +5,11 @@
 // # What is counted
 //
 // An event is sent until it is acknowledged. A send that was cut off by the kill is sent again, and nobody can know
-// whether the first one was stored: so an event may stand in its topic as often as it was sent, and must stand there as
-// often as it was acknowledged, less what was cancelled.
+// whether the first one was stored: therefore each has an idempotency key, and an event must stand in its topic as often
+// as it was acknowledged, less what was cancelled.
 //
 //	lost      stands there less often than it was acknowledged and not cancelled
-//	twice     stands there more often than it was sent and not cancelled
+//	twice     stands there more often than that
 //	early     was handed to a consumer before its due time, or had a due time before the delay was over
 //	off time  was moved, and does not stand there with the due time it was moved to
 //	replaced  another message stood at the same queue and offset before

@@ -24,7 +24,7 @@ type Report struct {
 	Replaced int `json:"replaced"` // offsets that held another message before
 
 	Unanswered       int `json:"unanswered"`        // sends whose answer the kill cut off; sent again
-	UnansweredStored int `json:"unanswered_stored"` // of these, were stored all the same
+	UnansweredStored int `json:"unanswered_stored"` // of these, had been stored, and were not stored again
 
 	Kills   int        `json:"kills"`
 	Down    []Duration `json:"down_ms"`    // from kill to ready, each time
@@ -125,7 +125,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 			r.Down[i], r.Recover[i])
 	}
 	if r.Unanswered > 0 {
-		fmt.Fprintf(w, "puts sent again, since it cut off the answer: %d, of these had been stored: %d\n", r.Unanswered, r.UnansweredStored)
+		fmt.Fprintf(w, "puts sent again, since it cut off the answer: %d; stored before, and not again: %d\n", r.Unanswered, r.UnansweredStored)
 	}
 	fmt.Fprintf(w, "files:                        %s\ntook:                         %v\n\n", r.Check, r.Took)
 	for _, fault := range r.Faults {

@@ -221,6 +221,7 @@ func (r *run) put(ctx context.Context, e *Event) {
 	body := string(e.Body)
 	envelope := httpapi.Envelope{
 		Body: &body, DelayLevel: e.Level, Time: e.time(), Key: e.ID, Tag: e.Tag, Properties: map[string]string{eventProperty: e.ID},
+		IdempotencyKey: &e.ID,
 	}
 	var stored httpapi.Stored
 	ok := r.retry(ctx, func(c *client.Client) (err error) {
@@ -234,7 +235,7 @@ func (r *run) put(ctx context.Context, e *Event) {
 	if !ok {
 		return
 	}
-	r.ledger.acked(e.ID, stored.DueMs)
+	r.ledger.acked(e.ID, stored.DueMs, stored.Replayed)
 	if e.CancelAfterMs > 0 || e.MoveAfterMs > 0 {
 		at := time.Since(r.began) + time.Duration(e.CancelAfterMs+e.MoveAfterMs)*time.Millisecond
 		r.pending.Go(func() {
