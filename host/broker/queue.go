@@ -84,17 +84,11 @@ func (q *queue) push(ctx context.Context, r *request) error {
 // is withdrawn, and the error says that nothing happened; else it is of kind ErrUnknown. Either way nothing of the
 // request is read after do has returned.
 func (q *queue) do(ctx context.Context, r *request) error {
-	r.done = make(chan struct{})
-	if err := q.push(ctx, r); err != nil {
+	if answered, err := q.ask(ctx, r); answered {
 		return err
 	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-	}
 	if q.withdraw(r) {
-		return fmt.Errorf("broker: withdrawn, nothing happened: %w", ctx.Err())
+		return withdrawn(ctx)
 	}
 	select {
 	case <-r.done: // it came just now
@@ -107,20 +101,33 @@ func (q *queue) do(ctx context.Context, r *request) error {
 // finish is do for a request that changes what the broker remembers beside the log: when the context ends after the engine
 // has taken it, or a part of it, it waits all the same, for an fsync at most, so that both say the same.
 func (q *queue) finish(ctx context.Context, r *request) error {
-	r.done = make(chan struct{})
-	if err := q.push(ctx, r); err != nil {
+	if answered, err := q.ask(ctx, r); answered {
 		return err
 	}
-	select {
-	case <-r.done:
-		return r.err
-	case <-ctx.Done():
-	}
 	if q.withdrawWhole(r) {
-		return fmt.Errorf("broker: withdrawn, nothing happened: %w", ctx.Err())
+		return withdrawn(ctx)
 	}
 	<-r.done
 	return r.err
+}
+
+// ask pushes a request and waits for its answer; answered is false when the context ended first.
+func (q *queue) ask(ctx context.Context, r *request) (answered bool, err error) {
+	r.done = make(chan struct{})
+	if err := q.push(ctx, r); err != nil {
+		return true, err
+	}
+	select {
+	case <-r.done:
+		return true, r.err
+	case <-ctx.Done():
+		return false, nil
+	}
+}
+
+// withdrawn is the error of a request that was taken back because its context ended.
+func withdrawn(ctx context.Context) error {
+	return fmt.Errorf("broker: withdrawn, nothing happened: %w", ctx.Err())
 }
 
 // withdrawWhole takes a request back of which the engine has nothing; else false.

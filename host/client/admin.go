@@ -19,9 +19,7 @@ import (
 
 // Topic shows a topic.
 func (c *Client) Topic(ctx context.Context, topic string) (httpapi.Topic, error) {
-	var out httpapi.Topic
-	err := c.call(ctx, "GET", topicPath(topic, ""), nil, nil, &out)
-	return out, err
+	return get[httpapi.Topic](ctx, c, topicPath(topic, ""))
 }
 
 // DeleteTopic removes a topic with its queues and committed offsets.
@@ -42,30 +40,22 @@ func (c *Client) PauseTopic(ctx context.Context, topic string, paused bool) (htt
 
 // Message reads a message by its id.
 func (c *Client) Message(ctx context.Context, id string) (httpapi.StoredMessage, error) {
-	var out httpapi.StoredMessage
-	err := c.call(ctx, "GET", "/v1/messages/"+url.PathEscape(id), nil, nil, &out)
-	return out, err
+	return get[httpapi.StoredMessage](ctx, c, "/v1/messages/"+url.PathEscape(id))
 }
 
 // Levels says what waits in each delay level.
 func (c *Client) Levels(ctx context.Context) (httpapi.Levels, error) {
-	var out httpapi.Levels
-	err := c.call(ctx, "GET", "/v1/levels", nil, nil, &out)
-	return out, err
+	return get[httpapi.Levels](ctx, c, "/v1/levels")
 }
 
 // Limits says what is refused.
 func (c *Client) Limits(ctx context.Context) (httpapi.Limits, error) {
-	var out httpapi.Limits
-	err := c.call(ctx, "GET", "/v1/limits", nil, nil, &out)
-	return out, err
+	return get[httpapi.Limits](ctx, c, "/v1/limits")
 }
 
 // Config is every key of the server's configuration with its value.
 func (c *Client) Config(ctx context.Context) (httpapi.Configuration, error) {
-	var out httpapi.Configuration
-	err := c.call(ctx, "GET", "/v1/config", nil, nil, &out)
-	return out, err
+	return get[httpapi.Configuration](ctx, c, "/v1/config")
 }
 
 // AdvanceClock moves the clock of a server that was started with one to be moved by hand, and waits until what is due then

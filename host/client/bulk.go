@@ -33,9 +33,7 @@ func (c *Client) postBulk(ctx context.Context, req httpapi.BulkRequest) (httpapi
 
 // Bulk says how far a change is. One that the server has forgotten is a problem with status 404.
 func (c *Client) Bulk(ctx context.Context, id string) (httpapi.Bulk, error) {
-	var out httpapi.Bulk
-	err := c.call(ctx, "GET", "/v1/bulk/"+url.PathEscape(id), nil, nil, &out)
-	return out, err
+	return get[httpapi.Bulk](ctx, c, "/v1/bulk/"+url.PathEscape(id))
 }
 
 // StopBulk stops a change where it is: what it has done stays done.
@@ -47,14 +45,10 @@ func (c *Client) StopBulk(ctx context.Context, id string) (httpapi.Bulk, error) 
 
 // Bulks lists the changes that run, and those that ran lately.
 func (c *Client) Bulks(ctx context.Context) (httpapi.Bulks, error) {
-	var out httpapi.Bulks
-	err := c.call(ctx, "GET", "/v1/bulk", nil, nil, &out)
-	return out, err
+	return get[httpapi.Bulks](ctx, c, "/v1/bulk")
 }
 
 // Time is the server's clock.
 func (c *Client) Time(ctx context.Context) (httpapi.ServerTime, error) {
-	var out httpapi.ServerTime
-	err := c.call(ctx, "GET", "/v1/time", nil, nil, &out)
-	return out, err
+	return get[httpapi.ServerTime](ctx, c, "/v1/time")
 }

@@ -194,9 +194,7 @@ func (c *Client) Cancel(ctx context.Context, handle string) (httpapi.Cancelled, 
 
 // Timer says what became of a delayed message.
 func (c *Client) Timer(ctx context.Context, handle string) (httpapi.Timer, error) {
-	var out httpapi.Timer
-	err := c.call(ctx, "GET", "/v1/timers/"+url.PathEscape(handle), nil, nil, &out)
-	return out, err
+	return get[httpapi.Timer](ctx, c, "/v1/timers/"+url.PathEscape(handle))
 }
 
 // Move gives a waiting message another due time. The refusals are those of Cancel, and an already cancelled one with 409.
@@ -226,9 +224,7 @@ func (c *Client) Undo(ctx context.Context, handle string) (httpapi.Changed, erro
 
 // Explain tells the life of a delayed message.
 func (c *Client) Explain(ctx context.Context, handle string) (httpapi.Explanation, error) {
-	var out httpapi.Explanation
-	err := c.call(ctx, "GET", "/v1/timers/"+url.PathEscape(handle)+"/explain", nil, nil, &out)
-	return out, err
+	return get[httpapi.Explanation](ctx, c, "/v1/timers/"+url.PathEscape(handle)+"/explain")
 }
 
 // List asks for waiting messages. Times are as package instant has them, by the server's clock; "" is none.
@@ -312,16 +308,12 @@ func (c *Client) DefineTopic(ctx context.Context, topic string, queues int) (htt
 
 // Topics lists the topics.
 func (c *Client) Topics(ctx context.Context) (httpapi.Topics, error) {
-	var out httpapi.Topics
-	err := c.call(ctx, "GET", "/v1/topics", nil, nil, &out)
-	return out, err
+	return get[httpapi.Topics](ctx, c, "/v1/topics")
 }
 
 // Status counts.
 func (c *Client) Status(ctx context.Context) (httpapi.Status, error) {
-	var out httpapi.Status
-	err := c.call(ctx, "GET", "/v1/status", nil, nil, &out)
-	return out, err
+	return get[httpapi.Status](ctx, c, "/v1/status")
 }
 
 // Ready is nil when the server takes messages.
@@ -351,6 +343,13 @@ func (c *Client) request(ctx context.Context, method, path string, header http.H
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	return req, nil
+}
+
+// get reads what stands at a path.
+func get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	var out T
+	err := c.call(ctx, "GET", path, nil, nil, &out)
+	return out, err
 }
 
 // call sends one request and reads its answer: a *[]byte gets it as it is, nil drops it, anything else is JSON.

@@ -35,16 +35,12 @@ func (c *Client) Extend(ctx context.Context, topic, receipt string, d time.Durat
 
 // Groups lists the consumer groups.
 func (c *Client) Groups(ctx context.Context) (httpapi.Groups, error) {
-	var out httpapi.Groups
-	err := c.call(ctx, "GET", "/v1/groups", nil, nil, &out)
-	return out, err
+	return get[httpapi.Groups](ctx, c, "/v1/groups")
 }
 
 // Group is how a group stands; one that is not there is a problem with status 404.
 func (c *Client) Group(ctx context.Context, group string) (httpapi.Group, error) {
-	var out httpapi.Group
-	err := c.call(ctx, "GET", groupPath(group, ""), nil, nil, &out)
-	return out, err
+	return get[httpapi.Group](ctx, c, groupPath(group, ""))
 }
 
 // DefineGroup makes a group of mode clustering or broadcast, or changes its mode.
@@ -68,9 +64,7 @@ func (c *Client) Seek(ctx context.Context, group string, to httpapi.Seek) (httpa
 
 // DeadGroups says how many dead letters each group has.
 func (c *Client) DeadGroups(ctx context.Context) (httpapi.DeadGroups, error) {
-	var out httpapi.DeadGroups
-	err := c.call(ctx, "GET", "/v1/dlq", nil, nil, &out)
-	return out, err
+	return get[httpapi.DeadGroups](ctx, c, "/v1/dlq")
 }
 
 // Dead asks for dead letters; what is empty leaves all. Times are as in List.
@@ -116,9 +110,7 @@ func (c *Client) DeadLetters(ctx context.Context, group string, d Dead) iter.Seq
 
 // DeadLetter shows a dead letter by its offset.
 func (c *Client) DeadLetter(ctx context.Context, group string, offset int64) (httpapi.DeadLetter, error) {
-	var out httpapi.DeadLetter
-	err := c.call(ctx, "GET", deadPath(group, "/"+strconv.FormatInt(offset, 10)), nil, nil, &out)
-	return out, err
+	return get[httpapi.DeadLetter](ctx, c, deadPath(group, "/"+strconv.FormatInt(offset, 10)))
 }
 
 // RetryDeadLetters has dead letters delivered again, or with DryRun counts them.
