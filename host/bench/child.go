@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tidewheel/tidewheel/host/config"
+	"github.com/tidewheel/tidewheel/host/internal/tail"
 )
 
 // line is what a child says: an event, or the end of a step.
@@ -116,14 +117,14 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *json.Decoder
-	stderr *tail
+	stderr *tail.Buffer
 	began  time.Time
 	killed atomic.Bool
 }
 
 // launch starts a child. It ends when this process does.
 func launch(exe string, args []string) (*process, error) {
-	p := &process{cmd: exec.Command(exe, args...), stderr: new(tail), began: time.Now()}
+	p := &process{cmd: exec.Command(exe, args...), stderr: new(tail.Buffer), began: time.Now()}
 	p.cmd.Args[0] = "tidewheel" // a test binary is the program by that name only
 	p.cmd.Stderr = p.stderr
 	var err error
@@ -191,28 +192,4 @@ func (p *process) end() error {
 		return fmt.Errorf("bench: the store's process: %w: %s", err, p.stderr)
 	}
 	return nil
-}
-
-// tail keeps the end of what is written. It is safe for concurrent use.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailBytes = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
 }

@@ -250,17 +250,3 @@ func TestParseEvents(t *testing.T) {
 		}
 	}
 }
-
-// The end of what a process said is kept, and no more.
-func TestTail(t *testing.T) {
-	var b tail
-	for range 10 {
-		if n, err := b.Write(bytes.Repeat([]byte("x"), tailBytes/2)); n != tailBytes/2 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	_, _ = b.Write([]byte("the end"))
-	if s := b.String(); len(s) != tailBytes || !strings.HasSuffix(s, "the end") {
-		t.Errorf("%d bytes, ending in %q", len(s), s[max(0, len(s)-20):])
-	}
-}

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidewheel/tidewheel/host/client"
+	"github.com/tidewheel/tidewheel/host/internal/tail"
 )
 
 // Process is a server that runs as a child process.
@@ -22,7 +22,7 @@ type Process struct {
 
 	cmd    *exec.Cmd
 	stdin  io.Closer
-	stderr *tail
+	stderr *tail.Buffer
 	asked  atomic.Bool   // Kill or Stop was called
 	ended  chan struct{} // closed when the process is gone
 	err    error         // how it went; read after ended
@@ -33,7 +33,7 @@ type Process struct {
 func Launch(ctx context.Context, exe, dir string, extra ...string) (*Process, error) {
 	began := time.Now()
 	args := append([]string{"serve", "--data", dir, "--http", "127.0.0.1:0", "-o", "json", "--until-stdin-closes"}, extra...)
-	p := &Process{cmd: exec.Command(exe, args...), stderr: &tail{}, ended: make(chan struct{})}
+	p := &Process{cmd: exec.Command(exe, args...), stderr: new(tail.Buffer), ended: make(chan struct{})}
 	p.cmd.Args[0] = "tidewheel" // a test binary is the program by that name only
 	p.cmd.Stderr = p.stderr
 	stdin, err := p.cmd.StdinPipe()
@@ -125,28 +125,4 @@ func (p *Process) Failure() error {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("demo: the server ended by itself: %s", p.stderr), p.err)
-}
-
-// tail keeps the end of what is written. It is safe for concurrent use.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-const tailBytes = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.b)
 }
