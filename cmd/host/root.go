@@ -114,7 +114,7 @@ exactly once in their topic, also after a crash.
 	cmd.AddCommand(
 		a.demo(), a.dev(), a.serve(), a.put(), a.consume(),
 		a.ls(), a.show(), a.explain(), a.horizon(), a.cancel(), a.move(), a.fire(), a.undo(), a.bulk(), a.watch(),
-		a.stats(), a.topic(), a.group(), a.dlq(),
+		a.stats(), a.topic(), a.group(), a.dlq(), a.plugin(),
 		a.data(), a.config(), a.bench(), a.completion(), a.version(),
 	)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, noFiles)) // it is there
