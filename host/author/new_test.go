@@ -1,0 +1,146 @@
+package author_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidewheel/tidewheel/host/author"
+)
+
+// project makes a project of a language in a directory of its own.
+func project(t *testing.T, lang author.Lang) *author.Project {
+	t.Helper()
+	p, err := author.New(author.Wanted{Dir: filepath.Join(t.TempDir(), "spam-filter"), Lang: lang})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// built builds it. A missing tool skips the test, but not in CI, which has all of them.
+func built(t *testing.T, p *author.Project) author.Built {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs a compiler")
+	}
+	b, err := p.Build(context.Background(), io.Discard)
+	var missing *author.MissingError
+	if errors.As(err, &missing) && os.Getenv("CI") == "" {
+		t.Skip(missing.Tool + " is missing")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestNewGo: a project in Go builds with an empty module cache and without a network, passes go vet and its own native test,
+// and is not of this repository.
+func TestNewGo(t *testing.T) {
+	p := project(t, author.Go)
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOFLAGS", "")
+	t.Setenv("GOMODCACHE", t.TempDir())
+	b := built(t, p)
+	if got := b.Info.Manifest.Hooks; b.Info.Manifest.Name != "spam-filter" || len(got) != 1 || got[0] != "filter" {
+		t.Errorf("manifest %+v", b.Info.Manifest)
+	}
+	for _, args := range [][]string{{"vet", "./..."}, {"test", "."}, {"mod", "tidy", "-diff"}} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir = p.Dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("go %v: %v\n%s", args, err, out)
+		}
+	}
+	again, err := p.Build(context.Background(), io.Discard)
+	if err != nil || again.Info.Digest != b.Info.Digest {
+		t.Errorf("a second build has another digest, or fails: %v", err)
+	}
+}
+
+// TestNewC: the same with clang.
+func TestNewC(t *testing.T) {
+	b := built(t, project(t, author.C))
+	if len(b.Info.Hooks) != 1 || len(b.Info.Manifest.Imports) != 1 {
+		t.Errorf("%+v", b.Info)
+	}
+}
+
+// TestNewRefuses: what is there is not touched, and names are checked.
+func TestNewRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []author.Wanted{{Dir: dir, Name: "x"}, {Dir: filepath.Join(t.TempDir(), "with space")}, {Dir: filepath.Join(t.TempDir(), "x"), Name: "-x"}} {
+		w.Lang = author.Go
+		if _, err := author.New(w); err == nil {
+			t.Errorf("%+v: it was made", w)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("%d files", len(entries))
+	}
+}
+
+// TestLoadRefuses: a directory that is no project, and one with a damaged manifest.
+func TestLoadRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := author.Load(dir); !errors.Is(err, author.ErrNoProject) {
+		t.Errorf("got %v", err)
+	}
+	for manifest, want := range map[string]string{`{"name":"a b"}`: "the name", `{"nmae":"a"}`: "nmae", `{"name":"a"}`: "go.mod"} {
+		if err := os.WriteFile(filepath.Join(dir, author.ManifestFile), []byte(manifest), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := author.Load(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", manifest, err, want)
+		}
+	}
+}
+
+// TestKit: a project's kit is the binary's until somebody changes it, and can be brought up to date.
+func TestKit(t *testing.T) {
+	p := project(t, author.C)
+	if same, err := p.SameKit(); err != nil || !same {
+		t.Errorf("new: %v %v", same, err)
+	}
+	kit := filepath.Join(p.Dir, author.KitDir)
+	if err := os.WriteFile(filepath.Join(kit, "tidewheel.h"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := p.SameKit(); err != nil || same {
+		t.Errorf("changed: %v %v", same, err)
+	}
+	if err := author.WriteKit(kit, author.C); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := p.SameKit(); err != nil || !same {
+		t.Errorf("written anew: %v %v", same, err)
+	}
+}
+
+// TestMissingTools: without a tool the error names it and says how to get it, and the last module stays.
+func TestMissingTools(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for lang, tool := range map[author.Lang]string{author.Go: "Go 1.24 or later", author.C: "clang"} {
+		p := project(t, lang)
+		if err := os.WriteFile(p.Module(), []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := p.Build(context.Background(), io.Discard)
+		var missing *author.MissingError
+		if !errors.As(err, &missing) || missing.Tool != tool || !strings.Contains(err.Error(), "install") {
+			t.Errorf("%v: %v", lang, err)
+		}
+		if b, _ := os.ReadFile(p.Module()); string(b) != "old" {
+			t.Errorf("%v: the module was touched", lang)
+		}
+	}
+}
