@@ -32,6 +32,7 @@ type Broker struct {
 
 	groups     *groups
 	broadcasts broadcasts
+	hookCalls  *hookCalls
 
 	closing   chan struct{} // closed by Close
 	closeOnce sync.Once
@@ -58,6 +59,7 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 		env: env, opts: opts, log: env.Log, e: e,
 		queue: newQueue(opts.QueueBytes), gate: newGate(e.Released()), bells: newBells(),
 		measures: newMeasures(dir), closing: make(chan struct{}),
+		hookCalls: newHookCalls(),
 	}
 	if opts.Durability == Interval {
 		b.gate.wake, b.bells.wake = b.queue.signal, b.queue.signal
@@ -145,8 +147,8 @@ func (b *Broker) start() {
 }
 
 // Close ends the broker: what the engine has taken becomes durable and is answered, what waits is refused with
-// ErrClosed, waiting readers return, and no goroutine of the broker is left. It waits for jobs that are running. The
-// error is that of closing the files.
+// ErrClosed, waiting readers return, and no goroutine of the broker is left. It waits for jobs and for calls of hooks that are
+// running. The error is that of closing the files.
 func (b *Broker) Close() error {
 	first := false
 	b.closeOnce.Do(func() {
@@ -156,6 +158,7 @@ func (b *Broker) Close() error {
 	if !first {
 		return ErrClosed
 	}
+	b.hookCalls.close()
 	b.wg.Wait()
 	b.gate.fail(ErrClosed)
 	b.life.Lock()

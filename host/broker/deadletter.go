@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -39,6 +40,10 @@ type DeadLetter struct {
 	Reason      string // why the last one failed
 	FirstMs     int64  // when the first one failed, ms since 1970
 	DiedMs      int64  // when it was given up, ms since 1970
+	// Plugin, Code and Digest say which plugin gave it up, with which code and of which file; empty and zero when none did.
+	Plugin string
+	Code   uint16
+	Digest [32]byte
 
 	Key, Tag   string
 	Properties map[string]string // its own
@@ -295,6 +300,14 @@ func (b *Broker) deadLetter(m *engine.Message) DeadLetter {
 			d.FirstMs = number
 		case PropReason:
 			d.Reason = string(value)
+		case PropPlugin:
+			d.Plugin = string(value)
+		case PropCode:
+			d.Code = uint16(number)
+		case PropDigest:
+			if len(value) == 2*len(d.Digest) {
+				_, _ = hex.Decode(d.Digest[:], value)
+			}
 		}
 		if !ownProperty(string(name)) {
 			if d.Properties == nil {

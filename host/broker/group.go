@@ -18,6 +18,10 @@ const (
 	deadPrefix  = "%DLQ%"
 )
 
+// stagePrefix begins the name of the topic in which due messages of another one wait to be decided about, and is the name of
+// the group that reads it.
+const stagePrefix = "%STAGE%"
+
 // RetryTopic is the topic in which the messages of a group wait that are to be delivered to it again.
 func RetryTopic(group string) string { return retryPrefix + group }
 

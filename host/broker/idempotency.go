@@ -22,7 +22,7 @@ const keyTries = 16
 func (p *batchPut) look(ctx context.Context, todo []int) (rest []int, err error) {
 	rest = todo[:0]
 	for _, i := range todo {
-		if p.messages[i].IdempotencyKey == "" {
+		if len(p.puts[i].IdempotencyKey) == 0 {
 			rest = append(rest, i)
 			continue
 		}
@@ -43,7 +43,7 @@ func (p *batchPut) find(ctx context.Context, i int) (found bool, err error) {
 	if err := b.enter(); err != nil {
 		return false, err
 	}
-	f, err := b.e.FindKey(m.Topic, put.IdempotencyKey)
+	f, err := b.e.FindKey(put.Topic, put.IdempotencyKey)
 	b.leave()
 	if err != nil {
 		p.receipts[i].Err = fmt.Errorf("broker: %w", err)
@@ -56,14 +56,26 @@ func (p *batchPut) find(ctx context.Context, i int) (found bool, err error) {
 	if err := b.gate.wait(ctx, f.Position); err != nil { // it may have come just now
 		return false, err
 	}
-	if !sameContent(put, &f.Message) {
+	if !p.repeats(i, &f.Message) {
 		p.receipts[i].Err = fmt.Errorf("%w: key %q of topic %q is that of message %s", ErrIdempotencyMismatch,
-			m.IdempotencyKey, m.Topic, b.ID(f.Answer.Position))
+			m.IdempotencyKey, put.Topic, b.ID(f.Answer.Position))
 		return true, nil
 	}
 	p.answered(i, f.Answer)
 	p.receipts[i].Replayed = true
 	return true, nil
+}
+
+// repeats says whether a message is what the producer's put has made: it may be that as it was put, or changed by a hook.
+func (p *batchPut) repeats(i int, m *message.Message) bool {
+	var own engine.Put
+	if p.messages[i].put(&own) != nil {
+		return false
+	}
+	if digest, changed := m.Properties.Lookup(PropPut); changed {
+		return string(digest) == contentDigest(&own)
+	}
+	return sameContent(&own, m)
 }
 
 // sameContent says whether a put is a repetition.

@@ -50,6 +50,7 @@ type Receipt struct {
 	Err error
 
 	ID       string  // of the message, for ever
+	Topic    string  // the one it was put into, unless a hook chose another
 	Outcome  Outcome // engine.Stored: visible now; engine.Scheduled: waits until DueMs
 	Queue    int
 	Offset   int64         // in the queue; -1 while it waits
@@ -76,13 +77,16 @@ func (m *Message) put(p *engine.Put) error {
 		}
 		p.Queue = m.Queue
 	}
-	if strings.HasPrefix(m.Topic, retryPrefix) || strings.HasPrefix(m.Topic, deadPrefix) {
+	switch {
+	case strings.HasPrefix(m.Topic, retryPrefix) || strings.HasPrefix(m.Topic, deadPrefix):
 		return fmt.Errorf("broker: %w: %q belongs to a consumer group", engine.ErrTopicName, m.Topic)
+	case strings.HasPrefix(m.Topic, stagePrefix):
+		return fmt.Errorf("broker: %w: %q belongs to the hooks of a topic", engine.ErrTopicName, m.Topic)
 	}
 	var properties message.Properties
 	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
 		if ownProperty(name) {
-			return fmt.Errorf("broker: %w: name %q is reserved: it says where a retried message comes from", engine.ErrProperties, name)
+			return fmt.Errorf("broker: %w: name %q is reserved: it says where a message comes from", engine.ErrProperties, name)
 		}
 		properties = message.AppendProperty(properties, name, m.Properties[name])
 	}

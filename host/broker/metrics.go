@@ -34,6 +34,28 @@ type Measures struct {
 	Lateness  Histogram // seconds from the due time until a message was durable and visible
 	Syncs     Histogram // seconds of each fsync of the log
 	Batches   Histogram // requests that were appended with one write
+
+	Published Decisions // of hooks, about messages that were being put
+}
+
+// Decisions counts what hooks have decided, by Action. Undecided ones are counted each time they are asked about.
+type Decisions [len(actions)]int64
+
+// decisions is Decisions that grow. It is safe for concurrent use.
+type decisions [len(actions)]atomic.Int64
+
+func (d *decisions) add(a Action) {
+	if int(a) >= len(d) {
+		a = Undecided // a hook that is of another time than the broker
+	}
+	d[a].Add(1)
+}
+
+func (d *decisions) read() (out Decisions) {
+	for a := range d {
+		out[a] = d[a].Load()
+	}
+	return out
 }
 
 // measures is where a broker counts. It is safe for concurrent use.
@@ -41,6 +63,7 @@ type measures struct {
 	outcomes [engine.Restored + 1]atomic.Int64 // of requests, by engine.Outcome
 
 	lateness, syncs, batches histogram
+	published                decisions
 
 	dir  string // of the data; set by newMeasures, then read-only
 	disk diskUsage
@@ -83,6 +106,7 @@ func (b *Broker) Measures() Measures {
 			Refused: count(engine.Refused),
 		},
 		Lateness: lateness, Syncs: m.syncs.read(), Batches: m.batches.read(),
+		Published: m.published.read(),
 	}
 	for _, n := range lateness.Counts {
 		out.Delivered += n

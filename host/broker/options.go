@@ -38,6 +38,9 @@ type Options struct {
 	// SyncInterval bounds, with Interval, how long what was written waits for its fsync. 1 s.
 	SyncInterval time.Duration
 
+	// Hooks decide about messages on their way: before they are stored. Nil: nobody does.
+	Hooks Hooks
+
 	// AckTimeout is how long a group's reader has a message before it is delivered again, unless it asks for another
 	// time. 30 s, at most MaxAckTimeout.
 	AckTimeout time.Duration

@@ -35,8 +35,11 @@ func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, e
 			todo = append(todo, i)
 		}
 	}
+	todo, err := p.publish(ctx, todo)
+	if err != nil {
+		return nil, err
+	}
 	for try := 0; len(todo) > 0; try++ {
-		var err error
 		if todo, err = p.look(ctx, todo); err == nil {
 			todo, err = p.store(ctx, todo, try < keyTries)
 		}
@@ -56,7 +59,8 @@ type batchPut struct {
 	messages []Message
 	puts     []engine.Put
 	receipts []Receipt
-	stored   bool // there is one of them that was not before
+	stored   bool          // there is one of them that was not before
+	dropped  map[int]error // what a message is answered that is stored as a dead letter of a plugin; by its index
 }
 
 // store stores messages, and returns those whose idempotency key has to be looked for again, if it may.
@@ -85,8 +89,16 @@ func (p *batchPut) store(ctx context.Context, todo []int, mayLook bool) (again [
 
 // answered makes a receipt of an answer.
 func (p *batchPut) answered(i int, a engine.Answer) {
-	p.receipts[i] = p.b.receipt(a)
-	p.receipts[i].Past = a.Outcome == engine.Stored && p.messages[i].At != When{}
+	r := &p.receipts[i]
+	if *r = p.b.receipt(a); r.Err != nil {
+		return
+	}
+	if err := p.dropped[i]; err != nil {
+		*r = Receipt{Err: err}
+		return
+	}
+	r.Topic = p.puts[i].Topic
+	r.Past = a.Outcome == engine.Stored && p.messages[i].At != When{}
 }
 
 func (b *Broker) receipt(a engine.Answer) Receipt {

@@ -22,6 +22,10 @@ const (
 	PropFirstFailed  = "RETRY_FIRST_MS"    // when its first delivery failed, ms since 1970
 	PropReason       = "RETRY_REASON"      // why the last delivery failed, as the consumer said
 	PropCut          = "RETRY_CUT"         // how many of its own last properties had to be left out of the copy
+	PropPlugin       = "RETRY_PLUGIN"      // of a plugin's dead letter: its name
+	PropCode         = "RETRY_CODE"        // the code that it gave
+	PropDigest       = "RETRY_DIGEST"      // SHA-256 of its file, as hexadecimal digits
+	PropRouted       = "RETRY_ROUTED"      // how often plugins have sent it from one topic to another
 )
 
 // maxReason is how much of a reason is kept, in bytes.
@@ -29,7 +33,7 @@ const maxReason = 512
 
 // ownProperty says whether a property is one of those above.
 func ownProperty(name string) bool {
-	return name == PropOriginID || strings.HasPrefix(name, "RETRY_")
+	return name == PropOriginID || name == PropPut || strings.HasPrefix(name, "RETRY_")
 }
 
 // levelOfRetry is the delay level of the nth retry: RocketMQ's rule.
@@ -282,26 +286,40 @@ func (m *leasedMessage) copyTo(b *Broker, topic, reason string) engine.Put {
 	}
 }
 
-// history is the message's properties, with those of its past in place of older ones. Its own last ones are left out if
-// there is no room, which takes more than 31 KiB of them.
+// history is the message's properties, with those of its past in place of older ones.
 func (m *leasedMessage) history(b *Broker, reason string) message.Properties {
-	past := []struct{ name, value string }{
+	first := []property{
 		{PropOriginTopic, m.topic},
 		{PropOriginID, b.firstID(&m.Message)},
 		{PropOriginQueue, strconv.Itoa(m.queue)},
 		{PropOriginOffset, strconv.FormatInt(m.Offset, 10)},
 		{PropFirstFailed, strconv.FormatInt(b.env.Wall(), 10)},
 	}
-	own := message.AppendProperty(nil, PropReason, tidyReason(reason))
-	for _, p := range past {
+	return withPast(&m.Message.Message, first, []property{{PropReason, tidyReason(reason)}})
+}
+
+// property is one that the broker writes.
+type property struct{ name, value string }
+
+// withPast is a message's own properties, and behind them those that tell its past: of first, what an older copy says counts.
+// Its own last ones are left out if there is no room, which takes more than 31 KiB of them.
+func withPast(m *message.Message, first, newest []property) message.Properties {
+	var past message.Properties
+	for _, p := range newest {
+		past = message.AppendProperty(past, p.name, p.value)
+	}
+	if routed, ok := m.Properties.Lookup(PropRouted); ok {
+		first = append(first, property{PropRouted, string(routed)})
+	}
+	for _, p := range first {
 		if older, ok := m.Properties.Lookup(p.name); ok {
 			p.value = string(older) // what the first copy says
 		}
-		own = message.AppendProperty(own, p.name, p.value)
+		past = message.AppendProperty(past, p.name, p.value)
 	}
 	cut, _ := m.Properties.Lookup(PropCut)
 	left, _ := strconv.Atoi(string(cut))
-	room := message.MaxProperties - len(own) - len(message.AppendProperty(nil, PropCut, "99999"))
+	room := message.MaxProperties - len(past) - len(message.AppendProperty(nil, PropCut, "99999"))
 	all, full := message.Properties(nil), false
 	_, properties := m.IdempotencyKey() // the copy was put by nobody
 	for name, value := range properties.All() {
@@ -315,7 +333,7 @@ func (m *leasedMessage) history(b *Broker, reason string) message.Properties {
 		}
 		all = longer
 	}
-	if all = append(all, own...); left > 0 {
+	if all = append(all, past...); left > 0 {
 		all = message.AppendProperty(all, PropCut, strconv.Itoa(left))
 	}
 	return all
