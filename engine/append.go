@@ -120,7 +120,9 @@ func (e *Engine) decide(c Command) Answer {
 	var err error
 	switch c := c.(type) {
 	case *Put:
-		a, err = e.put(c)
+		if err = e.mayDelay(c); err == nil {
+			a, err = e.put(c)
+		}
 	case *Cancel:
 		a, err = e.cancel(c)
 	case *Move:

@@ -96,10 +96,13 @@ type PauseTopic struct {
 // A topic made later under the same name is another one.
 type DeleteTopic struct{ Topic string }
 
-// DefineGroup makes a consumer group; a CommitOffset of an unknown group does the same.
+// DefineGroup makes a consumer group, or changes its attributes; a CommitOffset of an unknown group makes it with none. A
+// group with record.GroupBroadcast and messages with a delay exclude each other in a topic: while such a group has an offset
+// in it, a put with a level, a due time or a delay is refused with ErrBroadcast; while messages wait for it, so is the
+// group's first offset. Of topics whose names begin with "%" neither holds.
 type DefineGroup struct {
 	Group string
-	Attrs uint32
+	Attrs uint32 // record.GroupBroadcast, and bits of the host
 }
 
 // MarkHole records that the bytes of one message cannot be read: from then on a pull has it with Err ErrHole, and goes on

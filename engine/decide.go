@@ -98,6 +98,7 @@ func (e *Engine) deleteTopic(c *DeleteTopic) (Answer, error) {
 	e.write(record.KindTopic, r)
 	e.folded(e.st.Topic(r, (*index)(e)))
 	delete(e.turns, t.ID)
+	e.readers = nil
 	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
 }
 
@@ -107,9 +108,15 @@ func (e *Engine) defineGroup(c *DefineGroup) (Answer, error) {
 		return Answer{}, err
 	}
 	if g.Attrs != c.Attrs {
+		if c.Attrs&record.GroupBroadcast != 0 {
+			if err := e.mayTurn(g); err != nil {
+				return Answer{}, err
+			}
+		}
 		r := &record.Group{Op: record.Change, ID: g.ID, Attrs: c.Attrs, Name: g.Name}
 		e.write(record.KindGroup, r)
 		e.folded(e.st.Group(r))
+		e.readers = nil
 	}
 	return Answer{Outcome: Done, Offset: -1}, nil
 }
@@ -147,6 +154,14 @@ func (e *Engine) commitOffset(c *CommitOffset) (Answer, error) {
 	old, known := e.st.Offsets.Get(key)
 	if known && c.Offset < old && !c.Seek {
 		return Answer{}, fmt.Errorf("%w: %d is before the committed %d; going back needs a seek", ErrOffset, c.Offset, old)
+	}
+	if !known {
+		if err := e.mayEnter(g, t); err != nil {
+			return Answer{}, err
+		}
+		if g.Attrs&record.GroupBroadcast != 0 {
+			e.readers = nil
+		}
 	}
 	if !known || c.Offset != old { // only changes are logged
 		r := &record.Commit{Group: g.ID, Topic: t.ID, Queue: uint32(c.Queue), Offset: c.Offset, Seek: c.Seek}
@@ -238,6 +253,11 @@ func (e *Engine) replace(h handle.Handle, old Pending, due int64, kind commitlog
 	}
 	if err := cmp.Or(e.takesPuts(), e.takesWaiting()); err != nil {
 		return Answer{}, err
+	}
+	if due > e.batch.wall {
+		if err := e.mayWait(e.st.Topics[m.Topic]); err != nil {
+			return Answer{}, err
+		}
 	}
 	if _, err := e.isLate(e.laneOf(m.Topic), due); err != nil {
 		return Answer{}, err

@@ -76,7 +76,8 @@ type Engine struct {
 	fire    fire
 	space   space
 	scratch scratch
-	turns   map[uint32]uint32 // round robin, by topic
+	turns   map[uint32]uint32       // round robin, by topic
+	readers map[uint32]*state.Group // broadcast groups, by a topic that they read; nil: to be worked out
 	// segmentCost is what a segment takes before anything is in it: header and state record. 0: not known yet.
 	segmentCost Offset
 

@@ -45,6 +45,7 @@ var (
 	ErrOffset     = errors.New("engine: offset")
 	ErrGroupName  = errors.New("engine: group name")
 	ErrNoGroup    = errors.New("engine: unknown group")
+	ErrBroadcast  = errors.New("engine: broadcast group")        // messages with a delay are not for one
 	ErrDiskFull   = errors.New("engine: disk full")              // messages are refused; delivering and cancelling go on
 	ErrBacklog    = errors.New("engine: checkpoints lag behind") // messages are refused until one is written
 	ErrBadCommand = errors.New("engine: bad command")

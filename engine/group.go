@@ -19,6 +19,7 @@ func (e *Engine) deleteGroup(c *DeleteGroup) (Answer, error) {
 	r := &record.Group{Op: record.Delete, ID: g.ID, Name: g.Name}
 	e.write(record.KindGroup, r)
 	e.folded(e.st.Group(r))
+	e.readers = nil
 	return Answer{Outcome: Done, Offset: -1}, nil
 }
 

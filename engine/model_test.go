@@ -63,7 +63,8 @@ func TestModel(t *testing.T) {
 		met.want(t, "flush", "compaction", "group of seconds", "group of hours", "checkpoint", "rolled message", "dropped message", "deleted head", "replay",
 			"job segment", "job mark", "crash", "kill", "reopen", "busy", "fired", "answer Stored", "answer Scheduled",
 			"answer Cancelled", "answer Moved", "answer AlreadyCancelled", "answer Superseded", "answer Delivered",
-			"answer NotFound", "answer Refused", "answer Restored", "listing", "horizon", "key found")
+			"answer NotFound", "answer Refused", "answer Restored", "listing", "horizon", "key found",
+			"refused engine: broadcast group")
 	}
 }
 

@@ -26,12 +26,13 @@ type Model struct {
 	topics  map[string]*topic // those that exist
 	queues  map[engine.QueueRef]*queue
 	names   map[uint32]string // of every topic id that was given out
-	groups  map[string]bool
+	groups  map[string]uint32 // the attributes of each
 	commits map[commitKey]int64
 	once    map[onceKey]put // the last message that was put with an idempotency key
 	tails   map[int64]int64 // greatest due time of a level message, by delay
 	nextID  uint64
 	nextTop uint32
+	latest  int64 // greatest time of day that was heard of
 
 	journal  []entry
 	released engine.Offset
@@ -145,7 +146,7 @@ func NewModel(opts engine.Options, levels []time.Duration, running func() int64)
 	m := &Model{
 		running: running,
 		byID:    map[uint64]int{}, topics: map[string]*topic{}, queues: map[engine.QueueRef]*queue{},
-		names: map[uint32]string{}, groups: map[string]bool{}, commits: map[commitKey]int64{}, once: map[onceKey]put{},
+		names: map[uint32]string{}, groups: map[string]uint32{}, commits: map[commitKey]int64{}, once: map[onceKey]put{},
 		tails: map[int64]int64{}, nextID: 1, nextTop: 1,
 	}
 	m.Tune(opts, levels)
@@ -280,6 +281,7 @@ func (m *Model) hear(pos engine.Offset) window {
 	n := 0
 	for ; n < len(m.journal) && m.journal[n].pos <= pos; n++ {
 		if e := &m.journal[n]; e.call.Command == nil {
+			m.latest = max(m.latest, e.wall)
 			w.tick(e)
 		} else {
 			m.judge(e, &w)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
 )
 
 // judge holds an answer against what is known, and takes it for true.
@@ -86,7 +87,7 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 	a := &e.ans
 	m.autoTopic(e, p.Topic)
 	if c, ok := p.Then.(*engine.CommitOffset); ok {
-		m.judgeThen(c)
+		m.judgeThen(e, c)
 	}
 	if len(p.IdempotencyKey) > 0 {
 		m.once[onceKey{a.Topic, string(p.IdempotencyKey)}] = put{e.wall, e.run}
@@ -181,6 +182,9 @@ func (m *Model) putFaults(e *entry, p *engine.Put) (faults []error) {
 	}
 	if message.CheckProperties(p.Properties) != nil {
 		faults = append(faults, engine.ErrProperties, message.ErrProperties)
+	}
+	if t != nil && (p.Level != 0 || p.DueMs != 0 || p.DelayMs != 0) && m.broadcast(t.id) {
+		faults = append(faults, engine.ErrBroadcast)
 	}
 	return faults
 }
@@ -305,6 +309,9 @@ func (m *Model) succeeded(e *entry, x *msg, success engine.Outcome) {
 		m.violated("%s was done, it was due at %d", describe(e), asked)
 	}
 	x.status = superseded
+	if m.broadcast(x.topic) && asked > e.wall {
+		m.violated("%s was done, a broadcast group reads the topic", describe(e))
+	}
 	n := &m.msgs[e.call.New]
 	*n = msg{content: x.content, size: x.size, name: x.name, topic: x.topic, queue: x.queue, pos: e.pos, asked: asked}
 	m.scheduled(e, n)
@@ -337,7 +344,7 @@ func (m *Model) fateRefused(e *entry, x *msg) {
 			}
 		}
 	case *engine.Undo:
-		if errors.Is(err, engine.ErrTooLate) && x.due <= e.wall {
+		if errors.Is(err, engine.ErrTooLate) && x.due <= e.wall || errors.Is(err, engine.ErrBroadcast) && m.broadcast(x.topic) {
 			return
 		}
 	}
@@ -369,15 +376,27 @@ func (m *Model) judgeCommit(e *entry, c *engine.CommitOffset) {
 	if t != nil && errors.Is(e.ans.Err, engine.ErrOffset) && c.Offset > int64(len(m.queue(t.id, uint32(c.Queue)).units)) {
 		return // beyond what was seen of the queue: it may be beyond its end
 	}
+	if errors.Is(e.ans.Err, engine.ErrBroadcast) {
+		m.judgeEntry(e, c.Group, t)
+		return
+	}
 	if m.refused(e, faults...) {
 		return
 	}
-	m.groups[c.Group] = true
-	m.commits[key] = c.Offset
+	m.commit(e, key, c.Offset)
+}
+
+// commit takes an offset for true, and the group that it makes.
+func (m *Model) commit(e *entry, key commitKey, offset int64) {
+	if m.groups[key.group]&record.GroupBroadcast != 0 && !m.reads(key.group, key.topic) {
+		m.apart(e, key.group, key.topic)
+	}
+	m.groups[key.group] |= 0 // it may be a new one
+	m.commits[key] = offset
 }
 
 // judgeThen takes a commit for true that went with a message that was stored, unless it had to be refused.
-func (m *Model) judgeThen(c *engine.CommitOffset) {
+func (m *Model) judgeThen(e *entry, c *engine.CommitOffset) {
 	t := m.topics[c.Topic]
 	if t == nil || t.id != c.TopicID {
 		return
@@ -386,8 +405,7 @@ func (m *Model) judgeThen(c *engine.CommitOffset) {
 	if old, any := m.commits[key]; any && c.Offset < old && !c.Seek {
 		return
 	}
-	m.groups[c.Group] = true
-	m.commits[key] = c.Offset
+	m.commit(e, key, c.Offset)
 }
 
 func (m *Model) judgeDefine(e *entry, c *engine.DefineTopic, w *window) {
@@ -477,13 +495,25 @@ func (m *Model) judgeGroup(e *entry, c *engine.DefineGroup) {
 	if message.ValidGroup(c.Group) != nil {
 		faults = append(faults, engine.ErrGroupName)
 	}
-	if !m.refused(e, faults...) {
-		m.groups[c.Group] = true
+	if errors.Is(e.ans.Err, engine.ErrBroadcast) {
+		m.judgeTurn(e, c)
+		return
 	}
+	if m.refused(e, faults...) {
+		return
+	}
+	if c.Attrs&record.GroupBroadcast != 0 && m.groups[c.Group]&record.GroupBroadcast == 0 {
+		for key := range m.commits {
+			if key.group == c.Group {
+				m.apart(e, c.Group, key.topic)
+			}
+		}
+	}
+	m.groups[c.Group] = c.Attrs
 }
 
 func (m *Model) judgeGone(e *entry, c *engine.DeleteGroup) {
-	if !m.groups[c.Group] {
+	if _, ok := m.groups[c.Group]; !ok {
 		m.refused(e, engine.ErrNoGroup)
 		return
 	}

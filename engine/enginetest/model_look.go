@@ -273,7 +273,7 @@ func (m *Model) verify(e *engine.Engine, w *window) {
 	}
 	groups, _ := e.Groups()
 	for _, g := range groups {
-		if !m.groups[g.Name] {
+		if attrs, ok := m.groups[g.Name]; !ok || attrs != g.Attrs {
 			m.violated("there is a group %q", g.Name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/handle"
+	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 )
 
@@ -43,6 +44,7 @@ var ops = map[string]action{
 	"group":  {1, opGroup},
 	"gone":   {1, opGone},
 	"then":   {2, opThen},
+	"cast":   {3, opCast},
 
 	"pass":    {8, opPass},
 	"step":    {2, opStep},
@@ -399,6 +401,33 @@ func opThen(s *Sim, a, b int) {
 		return
 	}
 	s.call(p)
+}
+
+// opCast lets a broadcast group and messages with a delay meet in a topic of their own.
+func opCast(s *Sim, a, b int) {
+	const group, topic = "all", "cast"
+	var calls []Call
+	for i := range 1 + a%4 {
+		c := Call{New: -1, Target: -1}
+		switch (a/4 + b + 3*i) % 8 {
+		case 0, 1:
+			c = s.timed(a+i, b+i)
+			c.Command.(*engine.Put).Topic = topic
+		case 2:
+			c = s.put(a+i, b+i, []int{0, s.level(a)}[i%2])
+			c.Command.(*engine.Put).Topic = topic
+		case 3:
+			c.Command = &engine.DefineGroup{Group: group, Attrs: uint32(b % 2 * 2)} // of the host
+		case 4:
+			c.Command = &engine.DefineGroup{Group: group, Attrs: record.GroupBroadcast}
+		case 5, 6:
+			c.Command = &engine.CommitOffset{Group: group, Topic: topic, Queue: b % 2, Seek: true}
+		case 7:
+			c.Command = &engine.DeleteGroup{Group: group}
+		}
+		calls = append(calls, c)
+	}
+	s.call(calls...)
 }
 
 // opPass lets time pass. What became visible is looked at before it can be deleted, so all is released first when the

@@ -68,11 +68,15 @@ func (t *Topic) Decode(payload []byte) error {
 	return r.end()
 }
 
+// GroupBroadcast is the bit of a group's attributes that says that each of its readers reads everything: messages with a
+// delay are not for it, and the engine keeps the two apart. It is part of the format, do not change.
+const GroupBroadcast uint32 = 1
+
 // Group is a change to the table of consumer groups.
 type Group struct {
 	Op    Op
 	ID    uint32
-	Attrs uint32 // bits of the host; the engine only keeps them
+	Attrs uint32 // GroupBroadcast, and bits of the host that the engine only keeps
 	Name  string // empty only when the id alone is meant: Change and Delete
 }
 

@@ -30,7 +30,8 @@
 //	hole       from 8 | to 8 | length of the reason 1 | reason
 //
 // Of the attributes of a topic the lower 24 bits are the host's and the upper 8 the engine's: 1<<31 says that the topic is
-// paused. The other seven are reserved: written zero, kept when read. The attributes of a group are the host's.
+// paused. The other seven are reserved: written zero, kept when read. Of the attributes of a group, bit 0 says
+// that it is a broadcast group; the others are the host's.
 //
 // Due, id and position of an item are differences to the item before, with wrap-around at 64 bits. Before the first
 // stand the frontier and position 0. The link is the index into the queues times four, plus two when tags follow (they

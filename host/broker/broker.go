@@ -31,7 +31,6 @@ type Broker struct {
 	turn    atomic.Uint32          // which queue the next Pull of several starts with
 
 	groups     *groups
-	broadcasts broadcasts
 	hookCalls  *hookCalls
 
 	closing   chan struct{} // closed by Close
@@ -65,8 +64,6 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 		b.gate.wake, b.bells.wake = b.queue.signal, b.queue.signal
 	}
 	b.groups = newGroups(b.queue.signal)
-	known, _ := e.Groups()
-	b.broadcasts.load(known)
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

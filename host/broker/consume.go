@@ -80,7 +80,9 @@ func (b *Broker) Consume(ctx context.Context, topic, group string, h Handler, op
 		b: b, h: h, topic: topic, group: group, opts: opts,
 		todo: make(chan work), done: make(chan string, MaxPull), held: map[string]struct{}{},
 	}
-	if b.broadcasts.has(group) {
+	if is, err := b.broadcast(ctx, group); err != nil {
+		return err
+	} else if is {
 		return c.broadcast(ctx)
 	}
 	return c.run(ctx)

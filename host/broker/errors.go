@@ -30,4 +30,4 @@ var (
 
 // ErrBroadcast is the kind of an error about a broadcast group: messages with a delay are not for one, and it has no
 // place of its own to go on from.
-var ErrBroadcast = errors.New("broker: broadcast group")
+var ErrBroadcast = engine.ErrBroadcast

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
 )
 
 // GroupMode says how the readers of a group share its messages.
@@ -32,11 +29,8 @@ func (m GroupMode) String() string {
 	return "clustering"
 }
 
-// attrBroadcast is the bit of a group's attributes in the log that says its mode.
-const attrBroadcast = 1
-
 func modeOf(attrs uint32) GroupMode {
-	if attrs&attrBroadcast != 0 {
+	if attrs&record.GroupBroadcast != 0 {
 		return Broadcast
 	}
 	return Clustering
@@ -48,36 +42,11 @@ func (b *Broker) DefineGroup(ctx context.Context, name string, mode GroupMode) e
 	if mode > Broadcast {
 		return fmt.Errorf("%w: group mode %d", ErrRequest, mode)
 	}
-	if mode == Clustering {
-		if err := b.command(ctx, &engine.DefineGroup{Group: name}); err != nil {
-			return err
-		}
-		b.broadcasts.drop(name)
-		return nil
+	c := &engine.DefineGroup{Group: name}
+	if mode == Broadcast {
+		c.Attrs = record.GroupBroadcast
 	}
-	info, ok, err := b.groupInfo(ctx, name)
-	if err != nil {
-		return err
-	}
-	topics := map[string]bool{}
-	if ok {
-		for _, o := range info.Offsets {
-			topics[o.Topic] = true
-		}
-	}
-	for topic := range topics {
-		if strings.HasPrefix(topic, retryPrefix) || strings.HasPrefix(topic, deadPrefix) {
-			continue
-		}
-		if err := b.broadcastable(ctx, name, topic); err != nil {
-			return err
-		}
-	}
-	if err := b.command(ctx, &engine.DefineGroup{Group: name, Attrs: attrBroadcast}); err != nil {
-		return err
-	}
-	b.broadcasts.add(name, slices.Collect(maps.Keys(topics))...)
-	return nil
+	return b.command(ctx, c)
 }
 
 // DeleteGroup removes a group: its committed offsets, what waits for it to be retried, and its dead letters. Its receipts
@@ -105,7 +74,6 @@ func (b *Broker) DeleteGroup(ctx context.Context, name string) error {
 		if err := r.answers[2].Err; !known {
 			return err
 		}
-		b.broadcasts.drop(name)
 		b.groups.forget(g)
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -207,138 +175,39 @@ func (b *Broker) place(ctx context.Context, g *group, topic string, offsets []Qu
 	return errors.Join(errs...)
 }
 
-// groupInfo is what the log says of a group.
-func (b *Broker) groupInfo(ctx context.Context, name string) (engine.GroupInfo, bool, error) {
+// broadcast says whether a group is a broadcast group.
+func (b *Broker) broadcast(ctx context.Context, name string) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
 	if err := b.enter(); err != nil {
-		return engine.GroupInfo{}, false, err
+		return false, err
 	}
-	infos, pos := b.e.Groups()
+	info, ok, pos := b.e.Group(name)
 	b.leave()
-	if err := b.gate.wait(ctx, pos); err != nil {
-		return engine.GroupInfo{}, false, err
+	if !ok || modeOf(info.Attrs) != Broadcast {
+		return false, nil
 	}
-	for i := range infos {
-		if infos[i].Name == name {
-			return infos[i], true, nil
-		}
-	}
-	return engine.GroupInfo{}, false, nil
+	return true, b.gate.wait(ctx, pos)
 }
 
-// broadcasts knows which groups are broadcast groups, and which topics they read. It is safe for concurrent use.
-type broadcasts struct {
-	mu     sync.RWMutex
-	groups map[string]map[string]bool // the topics of each
-}
-
-// load takes over what the log says.
-func (s *broadcasts) load(infos []engine.GroupInfo) {
-	for i := range infos {
-		if modeOf(infos[i].Attrs) != Broadcast {
-			continue
-		}
-		s.add(infos[i].Name)
-		for _, o := range infos[i].Offsets {
-			s.add(infos[i].Name, o.Topic)
-		}
-	}
-}
-
-func (s *broadcasts) add(group string, topics ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.groups == nil {
-		s.groups = map[string]map[string]bool{}
-	}
-	if s.groups[group] == nil {
-		s.groups[group] = map[string]bool{}
-	}
-	for _, topic := range topics {
-		s.groups[group][topic] = true
-	}
-}
-
-func (s *broadcasts) drop(group string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.groups, group)
-}
-
-// has says whether a group is a broadcast group.
-func (s *broadcasts) has(group string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.groups[group] != nil
-}
-
-// reads says whether a broadcast group is known to read a topic.
-func (s *broadcasts) reads(group, topic string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.groups[group][topic]
-}
-
-// reader is a broadcast group that reads a topic, "" if there is none.
-func (s *broadcasts) reader(topic string) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for group, topics := range s.groups {
-		if topics[topic] {
-			return group
-		}
-	}
-	return ""
-}
-
-// dropTopic forgets a topic that was deleted.
-func (s *broadcasts) dropTopic(topic string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, topics := range s.groups {
-		delete(topics, topic)
-	}
-}
-
-// subscribe notes, durably, that a broadcast group reads a topic: no delayed message is put into it from then on.
+// subscribe notes in the log that a broadcast group reads a topic, by the offset 0 of the first queue: from then on the
+// engine refuses messages with a delay for it, as it refuses the note while one waits. A group of mode clustering needs none.
 func (b *Broker) subscribe(ctx context.Context, group, topic string) error {
-	if !b.broadcasts.has(group) || b.broadcasts.reads(group, topic) {
+	if is, err := b.broadcast(ctx, group); err != nil || !is {
+		return err
+	}
+	if err := b.enter(); err != nil {
+		return err
+	}
+	_, reads, _ := b.e.Committed(group, topic, 0)
+	b.leave()
+	if reads {
 		return nil
 	}
-	if err := b.broadcastable(ctx, group, topic); err != nil {
-		return err
+	err := b.command(ctx, &engine.CommitOffset{Group: group, Topic: topic})
+	if errors.Is(err, engine.ErrOffset) {
+		return nil // it has committed something meanwhile
 	}
-	b.broadcasts.add(group, topic) // first, so that nothing delayed comes in behind the look
-	err := b.broadcastable(ctx, group, topic)
-	if err == nil {
-		err = b.command(ctx, &engine.CommitOffset{Group: group, Topic: topic})
-	}
-	if err != nil && !errors.Is(err, engine.ErrOffset) { // ErrOffset: it has committed something already
-		b.broadcasts.mu.Lock()
-		delete(b.broadcasts.groups[group], topic)
-		b.broadcasts.mu.Unlock()
-		return err
-	}
-	return nil
-}
-
-// broadcastable refuses a topic with delayed messages.
-func (b *Broker) broadcastable(ctx context.Context, group, topic string) error {
-	info, err := b.Topic(ctx, topic)
-	if err != nil {
-		return err
-	}
-	if info.Pending > 0 {
-		return fmt.Errorf("broker: %w: topic %q has %d delayed messages, which broadcast group %q cannot read",
-			ErrBroadcast, topic, info.Pending, group)
-	}
-	return nil
-}
-
-// mayDelay refuses a message with a delay for a topic that a broadcast group reads.
-func (b *Broker) mayDelay(topic string) error {
-	if group := b.broadcasts.reader(topic); group != "" {
-		return fmt.Errorf("broker: %w: topic %q is read by broadcast group %q, so it takes no message with a delay",
-			ErrBroadcast, topic, group)
-	}
-	return nil
+	return err
 }

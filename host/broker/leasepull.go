@@ -37,7 +37,9 @@ func (b *Broker) pullGroup(ctx context.Context, req PullRequest, into *Pulled) e
 	if err := message.ValidGroup(req.Group); err != nil {
 		return fmt.Errorf("broker: %w: %w", engine.ErrGroupName, err)
 	}
-	if b.broadcasts.has(req.Group) {
+	if is, err := b.broadcast(ctx, req.Group); err != nil {
+		return err
+	} else if is {
 		return fmt.Errorf("broker: %w: a reader of group %q names the queues that it reads, and from where", ErrBroadcast, req.Group)
 	}
 	l := &leasePull{

@@ -28,9 +28,6 @@ func (b *Broker) PutBatch(ctx context.Context, messages []Message) ([]Receipt, e
 	todo := make([]int, 0, len(messages))
 	for i := range messages {
 		err := messages[i].put(&p.puts[i])
-		if err == nil && messages[i].At != (When{}) {
-			err = b.mayDelay(messages[i].Topic)
-		}
 		if p.receipts[i].Err = err; err == nil {
 			todo = append(todo, i)
 		}

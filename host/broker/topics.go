@@ -52,7 +52,6 @@ func (b *Broker) DeleteTopic(ctx context.Context, name string) error {
 	if err := r.answers[0].Err; err != nil {
 		return err
 	}
-	b.broadcasts.dropTopic(name)
 	b.groups.dropTopic(r.answers[0].Topic, name)
 	return nil
 }
