@@ -39,6 +39,7 @@ type Answer struct {
 	Generation uint64
 	Fuel       int64 // units used by all calls, also those that failed
 	Deaths     int   // instances that died
+	Memory     int64 // bytes of the memory of the instance that was asked last; 0 when none was
 
 	out []byte // outputs of all calls
 }
@@ -49,7 +50,7 @@ func (a *Answer) reset(n int) {
 	}
 	a.Decisions = a.Decisions[:n]
 	clear(a.Decisions)
-	a.Decided, a.Fuel, a.Deaths, a.out = n, 0, 0, a.out[:0]
+	a.Decided, a.Fuel, a.Deaths, a.Memory, a.out = n, 0, 0, 0, a.out[:0]
 }
 
 // decider takes a batch through a module: one call for many records, a fresh instance after each death, and exactly one record
@@ -112,6 +113,7 @@ func (d *decider) chunk(lo, hi int) int {
 	b, dead := d.in.call(abi.Head{Hook: d.call.Hook, NowMs: d.call.NowMs, Seed: d.call.Seed}, d.records[lo:hi])
 	used := d.in.used(n)
 	d.a.Fuel += used
+	d.a.Memory = int64(d.in.mem.Size())
 	if dead == nil {
 		d.streak, d.answers = 0, true
 		d.accept(b, lo, hi, used)

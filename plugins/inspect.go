@@ -15,11 +15,12 @@ type Info struct {
 	Manifest  Manifest
 	Hooks     []abi.Hook
 	Imports   []ImportInfo
-	Functions int   // defined in the module
-	Memory    int64 // bytes it begins with
-	MemoryMax int64 // bytes it declares as its maximum; 0 without one
-	Checks    int   // places where the host takes fuel
-	Metered   int   // bytes of the module with them
+	Exports   []string // functions, in the order of the file
+	Functions int      // defined in the module
+	Memory    int64    // bytes it begins with
+	MemoryMax int64    // bytes it declares as its maximum; 0 without one
+	Checks    int      // places where the host takes fuel
+	Metered   int      // bytes of the module with them
 }
 
 // ImportInfo is a function that a module imports.
@@ -46,6 +47,11 @@ func Inspect(file []byte, grants Grants) (Info, error) {
 			Exists:  ok && f.typ == m.Types[im.Type].String(),
 			Granted: ok && (f.granted == nil || f.granted(grants)),
 		})
+	}
+	for _, e := range m.Exports {
+		if e.Kind == wasm.KindFunc {
+			info.Exports = append(info.Exports, e.Name)
+		}
 	}
 	hooks, err := checkABI(m, &Spec{Grants: grants})
 	for h, ok := range hooks {

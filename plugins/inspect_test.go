@@ -27,7 +27,7 @@ func TestInspect(t *testing.T) {
 		t.Error(s)
 	}
 	info, err = plugins.Inspect(m.Bytes(), plugins.Grants{JSON: true})
-	if err != nil || fmt.Sprint(info.Hooks) != "[filter result]" || info.Manifest.Version != "2" || info.Memory != 2<<16 || info.Functions != 4 ||
+	if err != nil || fmt.Sprint(info.Hooks) != "[filter result]" || fmt.Sprint(info.Exports) != "[tw_abi_1 tw_alloc tw_filter tw_result]" || info.Manifest.Version != "2" || info.Memory != 2<<16 || info.Functions != 4 ||
 		info.Checks == 0 || info.Metered <= info.Bytes-100 {
 		t.Errorf("%+v, %v", info, err)
 	}
