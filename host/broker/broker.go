@@ -30,8 +30,8 @@ type Broker struct {
 	trouble atomic.Pointer[string] // what keeps due messages back; empty: nothing
 	turn    atomic.Uint32          // which queue the next Pull of several starts with
 
-	groups     *groups
-	hookCalls  *hookCalls
+	groups    *groups
+	hookCalls *hookCalls
 
 	closing   chan struct{} // closed by Close
 	closeOnce sync.Once
