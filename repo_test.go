@@ -58,7 +58,21 @@ var arrows = []struct {
 	{"host/egress", nil, []string{"github.com/BurntSushi/toml", "github.com/tetratelabs/wazero"},
 		"where requests may go is judged without knowing who asks"},
 	{"cmd", []string{"cmd", "host", "engine", "fsadapter", "plugins"}, nil, "nothing but cmd may import cmd"},
-	{"examples", []string{"examples", "plugins/guest", "engine"}, nil, "an example holds what a guest's author would write"},
+	{"examples", []string{"examples", "plugins/guest", "engine", "fsadapter"}, nil, "an example holds what a guest's author would write"},
+}
+
+// granted are trees that may reach what a row above keeps from those around them.
+var granted = []struct{ tree, dep, why string }{
+	{"fsadapter/wasifs", "github.com/tetratelabs/wazero", "it is the file system of a guest of the runtime"},
+}
+
+func mayReach(tree, dep string) bool {
+	for _, g := range granted {
+		if under(tree, g.tree) && under(dep, g.dep) {
+			return true
+		}
+	}
+	return false
 }
 
 // pkg is what go list says of a package, without its tests.
@@ -138,7 +152,7 @@ func TestImportArrows(t *testing.T) {
 				}
 			}
 			for _, dep := range p.Deps {
-				if underAny(dep, a.never) {
+				if underAny(dep, a.never) && !mayReach(p.rel(), dep) {
 					t.Errorf("%s reaches %s, which %s must not: %s", p.rel(), dep, a.from, a.why)
 				}
 			}

@@ -134,7 +134,7 @@ func SyncData(f File) error {
 }
 
 // SyncDir makes the entries of a directory durable. A file system without the capability has nothing that a power cut
-// could undo (memory), or offers no way at all (Windows, wasip1): the answer is nil.
+// could undo (memory), or offers no way at all (Windows, js): the answer is nil.
 func SyncDir(fsys FS, name string) error {
 	if d, ok := fsys.(DirSyncer); ok {
 		if err := d.SyncDir(name); !errors.Is(err, errors.ErrUnsupported) {

@@ -8,7 +8,7 @@
 //	             | linux            | darwin      | other unix | windows            | wasip1, js
 //	Sync         | fsync            | F_FULLFSYNC | fsync      | FlushFileBuffers   | the host's
 //	SyncData     | fdatasync        | -           | -          | -                  | -
-//	SyncDir      | fsync            | F_FULLFSYNC | fsync      | -                  | -
+//	SyncDir      | fsync            | F_FULLFSYNC | fsync      | -                  | the host's; js: -
 //	Preallocate  | fallocate        | -           | -          | -                  | -
 //	Lock         | flock            | flock       | flock *    | LockFileEx         | -
 //	Free         | statfs           | statfs      | - *        | GetDiskFreeSpaceEx | -

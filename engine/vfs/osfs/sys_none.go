@@ -2,16 +2,11 @@
 
 package osfs
 
-import (
-	"errors"
-	"os"
-)
+import "errors"
 
 func preallocate(uintptr, int64) error { return errors.ErrUnsupported }
 
 func syncData(uintptr) error { return errors.ErrUnsupported }
-
-func syncDir(*os.File) error { return errors.ErrUnsupported }
 
 // canLock says whether the platform has locks.
 const canLock = false
