@@ -35,7 +35,10 @@ const (
 )
 
 // Flags of a record that is a response (Result). The HTTP status is in the upper 16 bits.
-const FlagNoResponse = 1 // no response came; the body is the reason
+const (
+	FlagNoResponse = 1 // no response came; the body is the reason
+	FlagCut        = 2 // the body was longer than the host takes, and is cut off
+)
 
 // Errors of Open and Encode. A guest sees them as a number only, so they carry no details.
 var (
