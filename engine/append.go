@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
@@ -25,7 +26,7 @@ func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
 	if e.batch.full {
 		room = math.MaxInt // what needs any is refused with a reason
 	}
-	n, bytes, waiting := prefix(cmds, room)
+	n, bytes, waiting := e.prefix(cmds, room)
 	if n == 0 {
 		return nil, e.log.End(), nil
 	}
@@ -52,27 +53,34 @@ func (e *Engine) Append(cmds []Command) ([]Answer, Offset, error) {
 
 // prefix says how many commands go into the next batch, and bounds the bytes of their records and the entries that they
 // may send to a memtable.
-func prefix(cmds []Command, most int) (n, bytes, waiting int) {
+func (e *Engine) prefix(cmds []Command, most int) (n, bytes, waiting int) {
+	e.batch.staging = e.opts.Stage != nil || e.st.Stages() > 0
+	e.batch.restaged = false
 	for n < len(cmds) {
-		size, rows := bound(cmds[n]), waits(cmds[n])
+		size, rows := bound(cmds[n]), e.waits(cmds[n])
 		if n > 0 && (bytes+size > batchBytes || waiting+rows > most) {
 			break
 		}
 		bytes, waiting = bytes+size, waiting+rows
+		e.batch.restaged = e.batch.restaged || restages(cmds[n])
 		n++
 	}
 	return n, bytes, waiting
 }
 
 // waits says how many entries a command may send to a memtable.
-func waits(c Command) (n int) {
+func (e *Engine) waits(c Command) (n int) {
 	switch c := c.(type) {
 	case *Put:
-		if c.Level != 0 || c.DueMs != 0 || c.DelayMs != 0 {
+		if c.Level != 0 || c.DueMs != 0 || c.DelayMs != 0 || e.mayStage(c) {
 			n = 1
 		}
 		if c.Then != nil {
-			n += waits(c.Then)
+			n += e.waits(c.Then)
+		}
+	case *Settle:
+		for _, p := range c.Puts {
+			n += e.waits(p)
 		}
 	case *Move, *Undo:
 		n = 1
@@ -80,10 +88,19 @@ func waits(c Command) (n int) {
 	return n
 }
 
-// bound is at least the bytes of the records that a command makes: its own, and those of a topic and a group made on
+// mayStage says whether a put without a delay may become a message that waits, whatever the commands before it in the batch do.
+func (e *Engine) mayStage(p *Put) bool {
+	if p.Unstaged || !e.batch.staging && !e.batch.restaged {
+		return false
+	}
+	t := e.st.TopicByName(p.Topic)
+	return e.batch.restaged || t == nil && e.opts.Stage != nil || t != nil && t.Staged()
+}
+
+// bound is at least the bytes of the records that a command makes: its own, and those of a topic, its stage and a group made on
 // first use. What is too large to be stored is refused later, and counts little here.
 func bound(c Command) int {
-	const fixed = 2*(recordOverhead+64+message.MaxTopic) + recordOverhead + 64
+	const fixed = 3*(recordOverhead+64+message.MaxTopic) + recordOverhead + 64
 	switch c := c.(type) {
 	case *Put:
 		size := messageSize(c)
@@ -100,9 +117,21 @@ func bound(c Command) int {
 		return fixed + recordOverhead + message.HeadSize + len(c.Record.payload)
 	case *MarkHole:
 		return fixed + len(c.Reason)
+	case *Settle:
+		size := fixed + settleSize(c)
+		for _, p := range c.Puts {
+			size += bound(p)
+		}
+		if size > maxSettle {
+			return fixed
+		}
+		return size
 	}
 	return fixed
 }
+
+// maxSettle is the most that the records of a Settle that is not refused take.
+const maxSettle = MaxSettleBytes + 1<<20
 
 // maxMessage is the payload of the largest message that is stored.
 const maxMessage = message.HeadSize + message.MaxBody + message.MaxProperties + message.MaxKey + message.MaxTag + 32
@@ -137,6 +166,10 @@ func (e *Engine) decide(c Command) Answer {
 		a, err = e.deleteTopic(c)
 	case *PauseTopic:
 		a, err = e.pauseTopic(c)
+	case *StageTopic:
+		a, err = e.stageTopic(c)
+	case *Settle:
+		a, err = e.settleOffsets(c)
 	case *DefineGroup:
 		a, err = e.defineGroup(c)
 	case *DeleteGroup:
@@ -154,61 +187,75 @@ func (e *Engine) decide(c Command) Answer {
 
 // put stores a message.
 func (e *Engine) put(p *Put) (Answer, error) {
-	when, err := e.whenDue(p)
+	w, err := e.mayPut(p)
 	if err != nil {
 		return Answer{}, err
-	}
-	if err := e.takesPuts(); err != nil {
-		return Answer{}, err
-	}
-	if when.due > e.batch.wall {
-		if err := e.takesWaiting(); err != nil {
-			return Answer{}, err
-		}
 	}
 	m := &e.scratch.message
-	if err := fillMessage(m, p); err != nil {
-		return Answer{}, err
-	}
-	if err := e.keyed(m, p); err != nil {
-		return Answer{}, err
-	}
-	t, queue, err := e.target(p.Topic, p.Queue)
-	if err != nil {
-		return Answer{}, err
-	}
+	t, queue := e.target(p, &w)
 	m.Topic, m.Queue = t.ID, queue
 	m.StoreMs = e.batch.wall
 	if m.BornMs == 0 {
 		m.BornMs = e.batch.wall
 	}
-	m.Level = uint8(when.level)
+	m.Level = uint8(w.level)
 	var a Answer
 	switch {
-	case when.due <= e.batch.wall:
+	case w.staged && w.due <= e.batch.wall:
+		m.Level = 0
+		a, err = e.putTimed(m, max(e.batch.wall, 0))
+	case w.due <= e.batch.wall:
 		m.Level = 0
 		a = e.putVisible(m, t.Queues[queue].Next)
-	case when.delay > 0:
-		a, err = e.putLevel(m, when.due, when.delay)
+	case w.delay > 0:
+		a, err = e.putLevel(m, w.due, w.delay)
 	default:
-		a, err = e.putTimed(m, when.due)
+		a, err = e.putTimed(m, w.due)
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	a.Level, a.Clamped = when.level, when.clamped
+	a.Level, a.Clamped = w.level, w.clamped
 	if p.Then != nil {
 		e.decide(p.Then)
 	}
 	return a, nil
 }
 
-// when is the time of a put.
+// mayPut says why a put is refused, or where and when its message goes, and makes that of it that does not depend on where.
+// Nothing is stored yet.
+func (e *Engine) mayPut(p *Put) (when, error) {
+	w, err := e.whenDue(p)
+	if err != nil {
+		return w, err
+	}
+	if err := e.takesPuts(); err != nil {
+		return w, err
+	}
+	if err := e.mayTarget(p, &w); err != nil {
+		return w, err
+	}
+	if w.due > e.batch.wall || w.staged {
+		if err := e.takesWaiting(); err != nil {
+			return w, err
+		}
+	}
+	m := &e.scratch.message
+	if err := fillMessage(m, p); err != nil {
+		return w, err
+	}
+	return w, e.keyed(m, p, w.topic)
+}
+
+// when is the time of a put, and its topic.
 type when struct {
 	due     int64 // ms since 1970
 	delay   int64 // of a level that has a schedule queue, else 0
 	level   int
 	clamped bool
+
+	topic  *state.Topic // nil: it is to be made
+	staged bool         // the message goes through the stage
 }
 
 // whenDue works out when a message is due. A delay becomes a time here; from then on only the wall clock decides.

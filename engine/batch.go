@@ -15,6 +15,11 @@ type batch struct {
 	logMs int64
 	full  bool // no message that waits has room, and nobody knows when one will
 	torn  bool // a batch was folded, perhaps in part, and is not in the log: the engine has failed
+	// understand says that who does not know what is in the batch must not go on.
+	understand bool
+	// Which puts without a delay may wait: staging says that a topic may be staged, restaged that a command of the batch may
+	// have changed which are.
+	staging, restaged bool
 }
 
 // payload is what every record type can do.
@@ -112,8 +117,11 @@ func (e *Engine) folded(err error) {
 
 // endBatch appends the batch, if there is one, and returns the end of the log.
 func (e *Engine) endBatch() (Offset, error) {
-	w := e.batch.w
-	e.batch.w = nil
+	w, flags := e.batch.w, uint16(0)
+	if e.batch.understand {
+		flags = commitlog.FlagMustUnderstand
+	}
+	e.batch.w, e.batch.understand = nil, false
 	if err := e.usable(); err != nil {
 		if w != nil {
 			w.Abandon()
@@ -124,7 +132,7 @@ func (e *Engine) endBatch() (Offset, error) {
 	if w == nil {
 		return e.log.End(), nil
 	}
-	end := w.Finish(0)
+	end := w.Finish(flags)
 	e.st.EndBatch(end, false)
 	e.visible.batchEnds(end, e.st.NextID)
 	e.stats.batches.Add(1)

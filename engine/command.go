@@ -13,10 +13,11 @@ type Offset = commitlog.Offset
 const AnyQueue = -1
 
 // Command is one thing to do, given to Append: *Put, *Cancel, *Move, *Undo, *CommitOffset, *DefineTopic, *DeleteTopic,
-// *PauseTopic, *DefineGroup, *DeleteGroup or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
+// *PauseTopic, *StageTopic, *DefineGroup, *DeleteGroup, *Settle or *MarkHole. The engine only reads it, and keeps nothing of it after Append returns.
 type Command interface{ command() }
 
-// Put stores a message. Without a level it is visible in its topic at once; with one, after the level's delay.
+// Put stores a message. Without a level it is visible in its topic at once; with one, after the level's delay. In a topic that is
+// staged it always waits: without a delay it is due at once, and goes through the stage.
 type Put struct {
 	Topic string
 	Queue int // AnyQueue, or 0 and up to the topic's last
@@ -43,6 +44,9 @@ type Put struct {
 	IdempotencyKey []byte
 	KeySince       Offset
 
+	// Unstaged goes round the stage: the message is visible at once also in a topic that is staged. It has no delay.
+	Unstaged bool
+
 	// Then is done right behind the message and in the same batch, if that is stored: the commit of what the message is
 	// a copy of, say. It has no answer of its own. Nil: nothing.
 	Then Command
@@ -67,7 +71,8 @@ type Undo struct {
 	Record Pending
 }
 
-// CommitOffset sets a group's next offset in a queue. Going back needs Seek.
+// CommitOffset sets a group's next offset in a queue; where offsets from there on are settled (Settle), it is the first that
+// is not. Going back needs Seek, and a seek forgets what is settled in the queue, whichever way it goes.
 type CommitOffset struct {
 	Group   string
 	Topic   string
@@ -135,7 +140,7 @@ const (
 	Moved                           // the new handle is Answer.Handle()
 	AlreadyCancelled                //
 	Superseded                      // it was moved; the newer handle counts
-	Delivered                       // too late: it is in its topic, or in the batch on the way there
+	Delivered                       // too late: it is in its topic, in the stage, or in the batch on the way there
 	NotFound                        // unknown, forged, or forgotten after the retention
 	Done                            // topics, groups, offsets, holes
 	Restored                        // the cancel is undone; the new handle is Answer.Handle()

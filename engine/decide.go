@@ -12,34 +12,64 @@ import (
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
-// target finds the topic and queue of a put, and makes the topic on first use.
-func (e *Engine) target(name string, queue int) (*state.Topic, uint32, error) {
-	t := e.st.TopicByName(name)
+// mayTarget says why a put has no topic or queue to go to, and finds the topic.
+func (e *Engine) mayTarget(p *Put, w *when) error {
+	t := e.st.TopicByName(p.Topic)
 	count := e.opts.Queues
 	if t != nil {
 		count = t.Count
 	}
-	if queue != AnyQueue && (queue < 0 || queue >= count) {
-		return nil, 0, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, queue, name, count-1)
+	if p.Queue != AnyQueue && (p.Queue < 0 || p.Queue >= count) {
+		return fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, p.Queue, p.Topic, count-1)
 	}
-	if t == nil {
-		if err := message.ValidTopic(name); err != nil {
-			return nil, 0, fmt.Errorf("%w: %w", ErrTopicName, err)
-		}
-		if e.opts.NoAutoTopics {
-			return nil, 0, fmt.Errorf("%w: %q", ErrNoTopic, name)
-		}
-		t = e.makeTopic(name, count, 0)
+	if err := reserved("topic", p.Topic); err != nil {
+		return err
 	}
-	if queue == AnyQueue {
-		queue = int(e.turns[t.ID] % uint32(count))
-		e.turns[t.ID]++
+	if p.Unstaged && w.due > e.batch.wall {
+		return fmt.Errorf("%w: a message that goes round the stage has no delay", ErrBadCommand)
 	}
-	return t, uint32(queue), nil
+	if w.topic = t; t != nil {
+		w.staged = t.Staged() && !p.Unstaged
+		return nil
+	}
+	if err := message.ValidTopic(p.Topic); err != nil {
+		return fmt.Errorf("%w: %w", ErrTopicName, err)
+	}
+	if e.opts.NoAutoTopics {
+		return fmt.Errorf("%w: %q", ErrNoTopic, p.Topic)
+	}
+	w.staged = !p.Unstaged && e.stagedAnew(p.Topic)
+	return nil
 }
 
-// makeTopic defines a topic whose name was checked.
+// target is the topic and queue of a put that may be done; the topic is made on first use.
+func (e *Engine) target(p *Put, w *when) (*state.Topic, uint32) {
+	if w.topic == nil {
+		w.topic = e.makeTopic(p.Topic, e.opts.Queues, 0)
+	}
+	t, queue := w.topic, p.Queue
+	if queue == AnyQueue {
+		queue = int(e.turns[t.ID] % uint32(t.Count))
+		e.turns[t.ID]++
+	}
+	return t, uint32(queue)
+}
+
+// makeTopic defines a topic whose name was checked, and its stage, if it is to have one.
 func (e *Engine) makeTopic(name string, queues int, attrs uint32) *state.Topic {
+	staged := e.stagedAnew(name)
+	if staged {
+		attrs |= record.TopicStaged
+	}
+	t := e.addTopic(name, queues, attrs)
+	if staged {
+		e.makeStage(t)
+	}
+	return t
+}
+
+// addTopic defines a topic.
+func (e *Engine) addTopic(name string, queues int, attrs uint32) *state.Topic {
 	r := &record.Topic{Op: record.Define, ID: e.st.NextTopic, Queues: uint32(queues), Attrs: attrs, Name: name}
 	e.write(record.KindTopic, r)
 	e.folded(e.st.Topic(r, (*index)(e)))
@@ -57,6 +87,9 @@ func (e *Engine) defineTopic(c *DefineTopic) (Answer, error) {
 	if c.Attrs > record.TopicHost {
 		return Answer{}, fmt.Errorf("%w: attributes %#x of topic %q, the upper 8 bits are the engine's", ErrBadCommand, c.Attrs, c.Topic)
 	}
+	if err := reserved("topic", c.Topic); err != nil {
+		return Answer{}, err
+	}
 	t := e.st.TopicByName(c.Topic)
 	if t == nil {
 		t = e.makeTopic(c.Topic, c.Queues, c.Attrs)
@@ -66,8 +99,11 @@ func (e *Engine) defineTopic(c *DefineTopic) (Answer, error) {
 	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
 }
 
-// changeTopic changes a topic. Only changes are logged.
+// changeTopic changes a topic, and its stage has as many queues. Only changes are logged.
 func (e *Engine) changeTopic(t *state.Topic, queues int, attrs uint32) {
+	if t.Stage != nil {
+		e.changeTopic(t.Stage, queues, t.Stage.Attrs)
+	}
 	if t.Count == queues && t.Attrs == attrs {
 		return
 	}
@@ -80,6 +116,9 @@ func (e *Engine) pauseTopic(c *PauseTopic) (Answer, error) {
 	t := e.st.TopicByName(c.Topic)
 	if t == nil {
 		return Answer{}, fmt.Errorf("%w: %q", ErrNoTopic, c.Topic)
+	}
+	if err := reserved("topic", c.Topic); err != nil {
+		return Answer{}, err
 	}
 	attrs := t.Attrs &^ record.TopicPaused
 	if c.Paused {
@@ -94,15 +133,28 @@ func (e *Engine) deleteTopic(c *DeleteTopic) (Answer, error) {
 	if t == nil {
 		return Answer{}, fmt.Errorf("%w: %q", ErrNoTopic, c.Topic)
 	}
-	r := &record.Topic{Op: record.Delete, ID: t.ID, Name: t.Name}
-	e.write(record.KindTopic, r)
-	e.folded(e.st.Topic(r, (*index)(e)))
-	delete(e.turns, t.ID)
+	if err := reserved("topic", c.Topic); err != nil {
+		return Answer{}, err
+	}
+	if t.Stage != nil {
+		e.removeTopic(t.Stage)
+	}
+	e.removeTopic(t)
 	e.readers = nil
 	return Answer{Outcome: Done, Topic: t.ID, Offset: -1}, nil
 }
 
+func (e *Engine) removeTopic(t *state.Topic) {
+	r := &record.Topic{Op: record.Delete, ID: t.ID, Name: t.Name}
+	e.write(record.KindTopic, r)
+	e.folded(e.st.Topic(r, (*index)(e)))
+	delete(e.turns, t.ID)
+}
+
 func (e *Engine) defineGroup(c *DefineGroup) (Answer, error) {
+	if err := reserved("group", c.Group); err != nil {
+		return Answer{}, err
+	}
 	g, err := e.group(c.Group, c.Attrs)
 	if err != nil {
 		return Answer{}, err
@@ -143,6 +195,9 @@ func (e *Engine) commitOffset(c *CommitOffset) (Answer, error) {
 	if c.Queue < 0 || c.Queue >= len(t.Queues) {
 		return Answer{}, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, c.Queue, c.Topic, len(t.Queues)-1)
 	}
+	if err := cmp.Or(reserved("topic", c.Topic), reserved("group", c.Group)); err != nil {
+		return Answer{}, err // a stage is settled, and nothing in it twice
+	}
 	if next := t.Queues[c.Queue].Next; c.Offset < 0 || c.Offset > next {
 		return Answer{}, fmt.Errorf("%w: %d in queue %d of topic %q, allowed is 0 to %d", ErrOffset, c.Offset, c.Queue, c.Topic, next)
 	}
@@ -163,12 +218,13 @@ func (e *Engine) commitOffset(c *CommitOffset) (Answer, error) {
 			e.readers = nil
 		}
 	}
-	if !known || c.Offset != old { // only changes are logged
+	if !known || c.Offset != old || c.Seek && e.st.Offsets.SettledCount(key) > 0 { // only changes are logged
 		r := &record.Commit{Group: g.ID, Topic: t.ID, Queue: uint32(c.Queue), Offset: c.Offset, Seek: c.Seek}
 		e.write(record.KindCommit, r)
 		e.folded(e.st.Commit(r))
 	}
-	return Answer{Outcome: Done, Topic: t.ID, Queue: uint32(c.Queue), Offset: c.Offset}, nil
+	at, _ := e.st.Offsets.Get(key)
+	return Answer{Outcome: Done, Topic: t.ID, Queue: uint32(c.Queue), Offset: at}, nil
 }
 
 func (e *Engine) markHole(c *MarkHole) (Answer, error) {

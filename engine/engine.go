@@ -92,6 +92,7 @@ type Engine struct {
 type scratch struct {
 	message    message.Message
 	deliver    record.Deliver
+	verdict    record.Verdict
 	properties message.Properties
 }
 

@@ -48,6 +48,8 @@ var (
 	ErrBroadcast  = errors.New("engine: broadcast group")        // messages with a delay are not for one
 	ErrDiskFull   = errors.New("engine: disk full")              // messages are refused; delivering and cancelling go on
 	ErrBacklog    = errors.New("engine: checkpoints lag behind") // messages are refused until one is written
+	ErrReserved   = errors.New("engine: reserved")               // a topic or a group of the engine's own
+	ErrSettled    = errors.New("engine: already settled")        // or too much would be, above what is not
 	ErrBadCommand = errors.New("engine: bad command")
 )
 

@@ -16,6 +16,9 @@ func (e *Engine) deleteGroup(c *DeleteGroup) (Answer, error) {
 	if g == nil {
 		return Answer{}, fmt.Errorf("%w: %q", ErrNoGroup, c.Group)
 	}
+	if err := reserved("group", c.Group); err != nil {
+		return Answer{}, err
+	}
 	r := &record.Group{Op: record.Delete, ID: g.ID, Name: g.Name}
 	e.write(record.KindGroup, r)
 	e.folded(e.st.Group(r))

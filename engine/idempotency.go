@@ -88,7 +88,7 @@ func (e *Engine) unlessLost(pos Offset, err error) error {
 
 // keyed takes the idempotency key of a put into its message, or says why not. It decides by the hash alone, since the
 // writer reads no bodies: then the caller looks again.
-func (e *Engine) keyed(m *message.Message, p *Put) error {
+func (e *Engine) keyed(m *message.Message, p *Put, t *state.Topic) error {
 	if len(p.IdempotencyKey) == 0 {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (e *Engine) keyed(m *message.Message, p *Put) error {
 	if size := len(p.IdempotencyKey) + keyOverhead + len(p.Properties); size > message.MaxProperties {
 		return fmt.Errorf("%w: properties of %d bytes with the idempotency key, allowed are %d", ErrTooLarge, size, message.MaxProperties)
 	}
-	if t := e.st.TopicByName(p.Topic); t != nil && e.idem.Since(idempotency.Hash(t.ID, p.IdempotencyKey), p.KeySince) {
+	if t != nil && e.idem.Since(idempotency.Hash(t.ID, p.IdempotencyKey), p.KeySince) {
 		return fmt.Errorf("%w: a put with it may have come after %d", ErrKey, p.KeySince)
 	}
 	e.scratch.properties = message.AppendProperty(e.scratch.properties[:0], message.PropertyKey, string(p.IdempotencyKey))

@@ -87,6 +87,9 @@ type Options struct {
 	Queues int
 	// NoAutoTopics refuses messages to topics that were not defined.
 	NoAutoTopics bool
+	// Stage says whether a topic is staged that is made now: see StageTopic, which changes it later. The writer asks, so it
+	// must be quick, and must not call the engine. Nil: none is.
+	Stage func(topic string) bool
 	// NoLock opens without a lock file, for a file system that cannot lock or a caller that locked.
 	NoLock bool
 	// UnitsPerFile and EntriesPerFile set the size of ConsumeQueue and schedule queue files in cells, TimerFileSize that of the

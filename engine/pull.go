@@ -38,8 +38,9 @@ type Message struct {
 	message.Message
 	Offset    int64  // in its queue
 	Position  Offset // of its record
+	Size      int32  // bytes of its record
 	VisibleMs int64  // running time of the store at which it became visible
-	Err       error  // its bytes cannot be read: damage, or a hole that was declared; then only Offset and Position hold
+	Err       error  // its bytes cannot be read: damage, or a hole that was declared; then only Offset, Position, Size and Tags hold
 }
 
 // Pulled is the result of a pull, and its memory: it may be used again. Not safe for concurrent use.
@@ -167,7 +168,8 @@ func (e *Engine) readWanted(p *Pulled) {
 	p.Messages = slices.Grow(p.Messages, len(p.wanted))[:len(p.wanted)]
 	total := 0
 	for _, w := range p.wanted {
-		p.Messages[w.at] = Message{Offset: w.offset, Position: w.unit.Position, VisibleMs: w.unit.LogMs}
+		p.Messages[w.at] = Message{Offset: w.offset, Position: w.unit.Position, Size: w.unit.Size, VisibleMs: w.unit.LogMs}
+		p.Messages[w.at].Tags = w.unit.Tags
 	}
 	if !slices.IsSortedFunc(p.wanted, wanted.before) {
 		slices.SortFunc(p.wanted, wanted.before)
@@ -251,6 +253,7 @@ func (e *Engine) parse(pos Offset, b []byte, m *message.Message) error {
 	if err == nil {
 		return nil
 	}
+	*m = message.Message{Tags: m.Tags}
 	e.mu.RLock()
 	hole := e.st.InHole(pos)
 	e.mu.RUnlock()

@@ -118,7 +118,7 @@ func (e *Engine) groups() ([]GroupInfo, Offset) {
 	offsets := make(map[uint32][]CommittedOffset, len(e.st.Groups)) // by group
 	for k, offset := range e.st.Offsets.All() {
 		if t := e.st.Topics[k.Topic]; t != nil {
-			offsets[k.Group] = append(offsets[k.Group], CommittedOffset{t.Name, int(k.Queue), offset})
+			offsets[k.Group] = append(offsets[k.Group], CommittedOffset{t.Name, int(k.Queue), offset, e.st.Offsets.SettledCount(k)})
 		}
 	}
 	infos := make([]GroupInfo, 0, len(e.st.Groups))

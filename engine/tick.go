@@ -136,7 +136,7 @@ func deliverBound(items int) int {
 }
 
 // fillDeliver makes the record. A message whose topic is gone is dropped by it; one whose queue is beyond those that the
-// topic has now goes to queue modulo count.
+// topic has now goes to queue modulo count; one of a topic that is staged goes to the stage.
 func (e *Engine) fillDeliver(d *record.Deliver, lane uint8, entries []timerlog.Entry) {
 	d.Lane, d.Frontier = lane, e.st.Lanes[lane]
 	d.Queues, d.Items = d.Queues[:0], d.Items[:0]
@@ -151,6 +151,10 @@ func (e *Engine) fillDeliver(d *record.Deliver, lane uint8, entries []timerlog.E
 		}
 		ref, base := QueueRef{Topic: en.Topic}, record.Gone
 		if t := e.st.Topics[en.Topic]; t != nil {
+			if t.Staged() {
+				t = t.Stage
+				ref.Topic = t.ID
+			}
 			if ref.Queue = en.Queue; int(ref.Queue) >= t.Count {
 				ref.Queue %= uint32(t.Count)
 			}

@@ -172,7 +172,7 @@ func (e *Engine) View(pos Offset, p *Pulled) (Message, error) {
 	if rec.Kind != message.KindMessage {
 		return Message{}, fmt.Errorf("%w: record of kind %d at %d", ErrNoMessage, rec.Kind, pos)
 	}
-	m := Message{Offset: -1, Position: pos}
+	m := Message{Offset: -1, Position: pos, Size: int32(rec.Size)}
 	if err := message.Decode(rec.Payload, &m.Message); err != nil {
 		return Message{}, fmt.Errorf("engine: view: %w", err)
 	}
@@ -235,9 +235,12 @@ type TopicInfo struct {
 	Name    string
 	Attrs   uint32      // of the host
 	Paused  bool        // groups are kept from reading it
+	Staged  bool        // what falls due waits in the topic's stage for a verdict
 	Count   int         // queues that new messages go to
 	Queues  []QueueInfo // at least Count
 	Pending int64       // messages that wait for it
+	// StageLag is how many messages are in the topic's stage and not settled.
+	StageLag int64
 }
 
 // Paused says whether groups are kept from reading a topic, by its id; false when it is gone. The answer may leave when
@@ -262,13 +265,17 @@ type GroupInfo struct {
 
 // CommittedOffset is a group's next offset in a queue.
 type CommittedOffset struct {
-	Topic  string
-	Queue  int
-	Offset int64
+	Topic   string
+	Queue   int
+	Offset  int64
+	Settled int64 // offsets above it that are settled already
 }
 
 func (e *Engine) topicInfo(t *state.Topic) TopicInfo {
 	info := TopicInfo{ID: t.ID, Name: t.Name, Attrs: t.Attrs & record.TopicHost, Paused: t.Paused(), Count: t.Count, Pending: t.Pending}
+	if info.Staged = t.Staged(); t.Stage != nil {
+		info.StageLag = e.stageLag(t.Stage)
+	}
 	for i, q := range t.Queues {
 		visible := q.Min
 		if cq := e.queues.Queue(t.ID, uint32(i)); cq != nil {

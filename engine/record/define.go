@@ -23,15 +23,19 @@ const (
 // Attributes of a topic that are the engine's: the upper eight bits. They are part of the format, do not change.
 const (
 	TopicPaused uint32 = 1 << 31   // groups do not read it; messages are stored and delivered all the same
+	TopicStaged uint32 = 1 << 30   // its messages are delivered to its stage, and are visible when they were kept
 	TopicHost   uint32 = 1<<24 - 1 // the bits of the host
 )
+
+// StagePrefix begins the name of a stage: that of the topic follows. It is part of the format, do not change.
+const StagePrefix = "%STAGE%"
 
 // Topic is a change to the table of topics.
 type Topic struct {
 	Op     Op
 	ID     uint32
 	Queues uint32 // 1 to MaxQueues; of a deleted topic also 0
-	Attrs  uint32 // bits of the host (TopicHost), which the engine only keeps, and of the engine (TopicPaused)
+	Attrs  uint32 // bits of the host (TopicHost), which the engine only keeps, and of the engine (TopicPaused, TopicStaged)
 	Name   string // empty only when the id alone is meant: Change and Delete
 }
 

@@ -19,7 +19,7 @@ const (
 	KindTrim      commitlog.Kind = 9  // the log begins later
 	KindState     commitlog.Kind = 10 // a part of the state at the begin of a segment
 	KindHole      commitlog.Kind = 11 // bytes of the log that cannot be read
-	KindVerdict   commitlog.Kind = 12 // reserved: what a plugin decided
+	KindVerdict   commitlog.Kind = 12 // what plugins decided about messages of a queue
 	KindClaim     commitlog.Kind = 13 // reserved: a writer of a cluster takes over
 	KindUndo      commitlog.Kind = 14 // a cancel was taken back: the message's new record follows in the batch
 )

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tidewheel/tidewheel/engine/record"
 )
@@ -34,9 +35,20 @@ func (s *State) Topic(r *record.Topic, ix Index) error {
 	return nil
 }
 
+// addTopic adds a topic. A stage and its topic find each other by their names.
 func (s *State) addTopic(t *Topic) {
 	s.Topics[t.ID] = t
 	s.topicID[t.Name] = t.ID
+	var stage, origin *Topic
+	if name, ok := strings.CutPrefix(t.Name, record.StagePrefix); ok {
+		stage, origin = t, s.TopicByName(name)
+		s.stages++
+	} else if s.stages > 0 {
+		stage, origin = s.TopicByName(record.StagePrefix+t.Name), t
+	}
+	if stage != nil && origin != nil {
+		stage.Origin, origin.Stage = origin, stage
+	}
 }
 
 // resize sets the number of queues for new messages. Queues beyond stay readable.
@@ -47,7 +59,17 @@ func (t *Topic) resize(count int) {
 	}
 }
 
+// dropTopic drops a topic, and its stage, if that is still there.
 func (s *State) dropTopic(t *Topic, ix Index) {
+	if t.Stage != nil {
+		s.dropTopic(t.Stage, ix)
+	}
+	if t.Origin != nil {
+		t.Origin.Stage = nil
+	}
+	if strings.HasPrefix(t.Name, record.StagePrefix) {
+		s.stages--
+	}
 	delete(s.Topics, t.ID)
 	delete(s.topicID, t.Name)
 	s.Offsets.drop(func(k OffsetKey) bool { return k.Topic == t.ID })

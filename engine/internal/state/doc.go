@@ -28,6 +28,10 @@
 //	steps    n × (logMs, wallMs)       how the two clocks lay to each other
 //	holes    n × (from, to)
 //	hours    n × (hour, count)         waiting messages by the hour of their due time, since 1970; zeros are left out
+//	settled  n × (group, topic, queue, ranges n × (gap, length))   from version 2 on: offsets above the committed one
+//	                                   that are settled. The gap is from the range before, or from the committed offset
 //
-// Rule for growth: a new field goes to the end and raises the version; a reader refuses a version it does not know.
+// Rule for growth: a new field goes to the end and raises the version; a reader refuses a version it does not know. A state is
+// encoded in the first version that can say it, so that what older writers wrote stays as it is: version 2 is for a state
+// that has a stage (a topic whose name begins with record.StagePrefix) or something settled.
 package state

@@ -12,8 +12,19 @@ import (
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
 
-// version of the encoding.
-const version = 1
+// Versions of the encoding. A state is encoded in the first one that can say it.
+const (
+	firstVersion  = 1
+	stagesVersion = 2 // has a stage, or something settled: who does not know of them must not go on
+)
+
+// version is the one of the state's encoding.
+func (s *State) version(settled []*committed) uint64 {
+	if s.stages > 0 || len(settled) > 0 {
+		return stagesVersion
+	}
+	return firstVersion
+}
 
 // Digest names the state: equal states, equal digests.
 func (s *State) Digest() [16]byte { return DigestOf(s.Append(nil)) }
@@ -28,6 +39,8 @@ func DigestOf(encoding []byte) (d [16]byte) {
 // Append appends the canonical encoding to b.
 func (s *State) Append(b []byte) []byte {
 	w := writer{b}
+	settled := s.Offsets.settledList()
+	version := s.version(settled)
 	w.u(version)
 	w.i(int64(s.End), s.LogMs, s.WallMs, int64(s.Rolled))
 	w.u(s.NextID, uint64(s.NextTopic), uint64(s.NextGroup))
@@ -58,6 +71,9 @@ func (s *State) Append(b []byte) []byte {
 	w.u(uint64(len(s.Hours)))
 	for _, hour := range slices.Sorted(maps.Keys(s.Hours)) {
 		w.i(hour, *s.Hours[hour])
+	}
+	if version >= stagesVersion {
+		w.settled(settled)
 	}
 	return w.b
 }
@@ -132,8 +148,9 @@ func (w *writer) chunks(cs []Chunk) {
 // of kind ErrNewer.
 func (s *State) Decode(b []byte) error {
 	r := reader{b: b}
-	if v := r.u(); r.err == nil && v != version {
-		return fmt.Errorf("%w: state encoding version %d, this is %d", ErrNewer, v, version)
+	version := r.u()
+	if r.err == nil && (version < firstVersion || version > stagesVersion) {
+		return fmt.Errorf("%w: state encoding version %d, this is %d", ErrNewer, version, stagesVersion)
 	}
 	s.End, s.LogMs, s.WallMs, s.Rolled = Offset(r.i()), r.i(), r.i(), Offset(r.i())
 	s.NextID, s.NextTopic, s.NextGroup = r.u(), r.u32(), r.u32()
@@ -163,6 +180,9 @@ func (s *State) Decode(b []byte) error {
 	for n := r.count(2); n > 0; n-- {
 		hour, count := r.i(), r.i()
 		s.Hours[hour] = &count
+	}
+	if version >= stagesVersion {
+		r.settled(s)
 	}
 	if r.err == nil && r.at != len(b) {
 		r.fail("bytes left over")

@@ -238,7 +238,7 @@ func TestDecodeCorruptions(t *testing.T) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}
-	newer := replace("version", 0, 2)(whole)
+	newer := replace("version", 0, 3)(whole)
 	if err := state.New(0).Decode(newer); !errors.Is(err, state.ErrNewer) || errors.Is(err, corrupt.ErrCorrupt) {
 		t.Errorf("a newer version: %v", err)
 	}

@@ -29,6 +29,7 @@ type decoded struct {
 	trim      record.Trim
 	state     record.State
 	hole      record.Hole
+	verdict   record.Verdict
 }
 
 // BeginBatch sets the clocks for the records of a batch.
@@ -104,6 +105,8 @@ func (s *State) apply(r *commitlog.Record, mustUnderstand bool, ix Index) error 
 		return decodeThen(&d.state, r.Payload, func() error { return s.State(&d.state, ix) })
 	case record.KindHole:
 		return decodeThen(&d.hole, r.Payload, func() error { return s.Hole(&d.hole) })
+	case record.KindVerdict:
+		return decodeThen(&d.verdict, r.Payload, func() error { return s.Verdict(&d.verdict, ix) })
 	}
 	if mustUnderstand {
 		return fmt.Errorf("%w: the batch must be understood whole", ErrNewer)
@@ -211,6 +214,9 @@ func (s *State) Deliver(pos Offset, d *record.Deliver, ix Index) error {
 			return fmt.Errorf("%w: id %d is delivered, the next is %d", ErrFold, it.ID, s.NextID)
 		}
 		topic := s.Topics[q.Topic]
+		if topic != nil && topic.Origin != nil {
+			topic = topic.Origin // it waited for the topic, and is in the stage now
+		}
 		s.spare(int64(it.Size))
 		s.count(topic, it.Due, -1)
 		s.touch(it.ID, pos, -1)
@@ -341,7 +347,46 @@ func (s *State) Commit(c *record.Commit) error {
 		}
 		return fmt.Errorf("%w: group %d, topic %d", ErrFold, c.Group, c.Topic)
 	}
-	s.Offsets.Set(OffsetKey{c.Group, c.Topic, c.Queue}, c.Offset)
+	k := OffsetKey{c.Group, c.Topic, c.Queue}
+	if c.Seek {
+		s.Offsets.Seek(k, c.Offset)
+	} else {
+		s.Offsets.Commit(k, c.Offset)
+	}
+	return nil
+}
+
+// Verdict folds what plugins decided: the offsets are settled for the group, and what a stage kept is visible in its topic.
+func (s *State) Verdict(v *record.Verdict, ix Index) error {
+	base := v.Base
+	for i := range v.Items {
+		it := &v.Items[i]
+		if !it.Kept {
+			continue
+		}
+		u := consumequeue.Unit{Position: it.Position, Size: it.Size, Tags: it.Tags, LogMs: s.LogMs}
+		if err := s.unit(v.Origin, v.To, base, u, ix); err != nil {
+			return err
+		}
+		base++
+	}
+	t := s.Topics[v.Topic]
+	if t == nil || s.Groups[v.Group] == nil || int(v.Queue) >= len(t.Queues) {
+		if s.lossy {
+			return nil
+		}
+		return fmt.Errorf("%w: group %d, topic %d, queue %d", ErrFold, v.Group, v.Topic, v.Queue)
+	}
+	q := &t.Queues[v.Queue]
+	c := s.Offsets.entry(OffsetKey{v.Group, v.Topic, v.Queue}, q.Min)
+	c.raise(q.Min)
+	for i := range v.Items {
+		at := v.Items[i].Offset
+		if (at >= q.Next || !c.settle(at)) && !s.lossy {
+			return fmt.Errorf("%w: offset %d in queue %d of topic %q is settled, the group is at %d, the next is %d",
+				ErrFold, at, v.Queue, t.Name, c.at, q.Next)
+		}
+	}
 	return nil
 }
 

@@ -21,9 +21,14 @@ type Offsets struct {
 	unsorted bool // keys were added behind the order
 }
 
+// committed is where a group goes on in a queue.
 type committed struct {
 	key OffsetKey
 	at  int64
+	// settled are offsets above at that are decided already, as ranges: sorted, none empty, with a gap before each. above is
+	// how many offsets they are.
+	settled []Range
+	above   int64
 }
 
 // Len is the number of offsets.
@@ -37,7 +42,7 @@ func (o *Offsets) Get(k OffsetKey) (at int64, ok bool) {
 	return 0, false
 }
 
-// Set changes an offset or adds it.
+// Set changes an offset or adds it. It is for a table in which nothing is settled.
 func (o *Offsets) Set(k OffsetKey, at int64) {
 	if c := o.byKey[k]; c != nil {
 		c.at = at
@@ -46,7 +51,7 @@ func (o *Offsets) Set(k OffsetKey, at int64) {
 	if o.byKey == nil {
 		o.byKey = map[OffsetKey]*committed{}
 	}
-	c := &committed{k, at}
+	c := &committed{key: k, at: at}
 	o.byKey[k] = c
 	o.unsorted = o.unsorted || len(o.list) > 0 && o.list[len(o.list)-1].key.compare(k) > 0
 	o.list = append(o.list, c)

@@ -77,6 +77,7 @@ type State struct {
 	Hours    map[int64]*int64 // waiting messages by hour of their due time
 
 	topicID map[string]uint32
+	stages  int // topics that are stages, by their names
 	groupID map[string]uint32
 
 	// After a rebuild from a suffix of the log, ids below Oldest are unknown unless the suffix spoke of them. Oldest is
@@ -113,8 +114,14 @@ type Topic struct {
 	Name    string
 	Count   int     // queues that new messages go to
 	Queues  []Queue // at least Count; those beyond are only read
-	Pending int64   // messages that wait for it
+	Pending int64   // messages that wait for it; of a stage none
+
+	Stage  *Topic // where what is due waits for a verdict; nil if it never was staged
+	Origin *Topic // of a stage: its topic
 }
+
+// Staged says whether what falls due goes to the stage.
+func (t *Topic) Staged() bool { return t.Attrs&record.TopicStaged != 0 && t.Stage != nil }
 
 // Paused says whether groups are kept from reading the topic.
 func (t *Topic) Paused() bool { return t.Attrs&record.TopicPaused != 0 }
@@ -182,6 +189,9 @@ func (s *State) Create(wallMs int64) {
 func (s *State) TopicByName(name string) *Topic {
 	return s.Topics[s.topicID[name]]
 }
+
+// Stages is how many topics are stages.
+func (s *State) Stages() int { return s.stages }
 
 // GroupByName finds a group.
 func (s *State) GroupByName(name string) *Group {
