@@ -36,13 +36,13 @@ func BenchmarkDecide(b *testing.B) {
 		name  string
 		build func(testing.TB) []byte
 	}{
-		{"assembled", func(testing.TB) []byte { return plugintest.Scripted() }}, {"c", buildC}, {"go", buildGo},
+		{"assembled", func(testing.TB) []byte { return plugintest.Scripted() }}, {"c", buildC}, {"as", buildAS}, {"go", buildGo},
 	} {
 		for _, size := range []int{64, 1024} {
 			for _, n := range []int{1, 64, 256} {
 				b.Run(fmt.Sprintf("%s/%dB/%d", guest.name, size, n), func(b *testing.B) {
 					s := goSpec()
-					s.Grants.JSON = true
+					s.Grants = plugins.Grants{JSON: true, Headers: true, Match: true}
 					p := load(b, open(b, plugins.Options{}), guest.build(b), s)
 					records := batchOf(n, size, "a")
 					var a plugins.Answer
@@ -70,7 +70,7 @@ func bareModule(tb testing.TB, config wazero.RuntimeConfig, module []byte) api.M
 	tb.Cleanup(func() { r.Close(ctx) })
 	wasi_snapshot_preview1.MustInstantiate(ctx, r)
 	host := r.NewHostModuleBuilder("tw_v1")
-	for name, params := range map[string]int{"log": 3, "json_get": 4} {
+	for name, params := range map[string]int{"log": 3, "json_get": 4, "hdr_get": 4, "match": 5} {
 		host.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = 0 }),
 			slices.Repeat([]api.ValueType{api.ValueTypeI32}, params), []api.ValueType{api.ValueTypeI32}).Export(name)
 	}
@@ -143,11 +143,11 @@ func fuelRatio(b *testing.B, build func() ([]byte, error)) {
 
 // BenchmarkStart is from the file to the first answer, with the compiled code in the cache.
 func BenchmarkStart(b *testing.B) {
-	for name, build := range map[string]func(testing.TB) []byte{"c": buildC, "go": buildGo} {
+	for name, build := range map[string]func(testing.TB) []byte{"c": buildC, "as": buildAS, "go": buildGo} {
 		b.Run(name, func(b *testing.B) {
 			module, dir := build(b), b.TempDir()
 			s := goSpec()
-			s.Grants.JSON = true
+			s.Grants = plugins.Grants{JSON: true, Headers: true, Match: true}
 			for i := range b.N + 1 {
 				if i == 1 {
 					b.ResetTimer() // the first fills the cache

@@ -82,8 +82,11 @@ func checkImport(m *wasm.Module, im wasm.Import, g Grants) error {
 	f, ok := hostFunctions[[2]string{im.Module, im.Name}]
 	if !ok {
 		hint := ""
-		if im.Module == wasiModule {
+		switch im.Module {
+		case wasiModule:
 			hint = " (plugins have no files, sockets or processes)"
+		case "env":
+			hint = " (for env.abort of AssemblyScript, compile with --use abort=tidewheel/abort: see the kit's tidewheel.ts)"
 		}
 		return fmt.Errorf("%w: %s.%s does not exist%s", ErrImport, im.Module, im.Name, hint)
 	}

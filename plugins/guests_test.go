@@ -3,11 +3,7 @@ package plugins_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
@@ -18,69 +14,6 @@ import (
 	"github.com/tidewheel/tidewheel/plugins/internal/fuel"
 	"github.com/tidewheel/tidewheel/plugins/internal/wasm"
 )
-
-// goGuest and jsonGuest build the Go plugins of the tests, once.
-var (
-	goGuest   = sync.OnceValues(func() ([]byte, error) { return buildGuest("./guest/testdata/filter") })
-	jsonGuest = sync.OnceValues(func() ([]byte, error) { return buildGuest("./guest/testdata/json") })
-)
-
-func buildGuest(pkg string) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "goguest")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "filter.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, pkg)
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(file)
-}
-
-func buildGo(t testing.TB) []byte {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds and compiles a Go guest")
-	}
-	wasm, err := goGuest()
-	if err != nil {
-		t.Fatalf("go build for wasip1: %v", err)
-	}
-	return wasm
-}
-
-// buildC builds the C plugin of the tests; it skips without a clang that has wasm-ld.
-func buildC(t testing.TB) []byte {
-	t.Helper()
-	clang := ""
-	for _, name := range []string{"clang", "clang-19", "clang-16", "clang-14"} {
-		if p, err := exec.LookPath(name); err == nil {
-			clang = p
-			break
-		}
-	}
-	if clang == "" {
-		t.Skip("no clang: the C guest is not built (Debian: clang and lld)")
-	}
-	file := filepath.Join(t.TempDir(), "c.wasm")
-	cmd := exec.Command(clang, "--target=wasm32", "-O2", "-Wall", "-Werror", "-Wno-implicit-fallthrough", "-nostdlib", "-Wl,--no-entry",
-		"-o", file, "guest/c/testdata/filter.c")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if strings.Contains(string(out), "wasm-ld") {
-			t.Skip("no wasm-ld: the C guest is not built (Debian: lld)")
-		}
-		t.Fatalf("%v: %v\n%s", cmd, err, out)
-	}
-	wasm, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wasm
-}
 
 func goSpec() plugins.Spec {
 	s := spec()
@@ -178,27 +111,9 @@ func TestGoGuestCache(t *testing.T) {
 	}
 }
 
-// TestCGuest: the header's guests work in both engines, the batch kernel included.
-func TestCGuest(t *testing.T) {
-	wasm := buildC(t)
-	s := spec()
-	s.Grants.JSON = true
-	engines(t, func(t *testing.T, r *plugins.Runtime) {
-		p := load(t, r, wasm, s)
-		if got := actions(decide(t, p, filter, bodies("a", "d", "!", "s", "d"))); got != "keep drop:7 dead_letter(trap) dead_letter(fuel) drop:7" {
-			t.Error(got)
-		}
-		call := filter
-		call.Hook = abi.Publish
-		if got := actions(decide(t, p, call, bodies(`{"paid":true}`, `{"paid":false}`, `{}`))); got != "keep drop:1 drop:1" {
-			t.Error(got)
-		}
-	})
-}
-
 // TestGuestsSameWithFuel: what compilers make of real programs gives the same with and without fuel.
 func TestGuestsSameWithFuel(t *testing.T) {
-	for name, build := range map[string]func(testing.TB) []byte{"go": buildGo, "c": buildC} {
+	for name, build := range map[string]func(testing.TB) []byte{"go": buildGo, "c": buildC, "as": buildAS} {
 		t.Run(name, func(t *testing.T) {
 			plain := build(t)
 			m, err := wasm.Parse(plain, wasm.DefaultLimits())

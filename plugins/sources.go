@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-//go:embed abi/*.go abi/ABI.md guest/*.go guest/golden/*.go guest/c/tidewheel.h
+//go:embed abi/*.go abi/ABI.md guest/*.go guest/golden/*.go guest/c/tidewheel.h guest/as/*.ts guest/as/*.json
 var sources embed.FS
 
 // Sources are the files that plugins are written with, as they lie in this directory: the packages abi and guest without

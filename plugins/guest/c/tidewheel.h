@@ -10,8 +10,9 @@
  *	clang --target=wasm32 -O2 -nostdlib -Wl,--no-entry -o plugin.wasm plugin.c
  *
  * Include it in one file of a plugin. It needs no library. The records are windows of the batch and belong to the host; they are
- * valid until the function returns. The memory from __heap_base on belongs to the host: a plugin with a heap of its own
- * defines TW_OWN_ALLOC and its own tw_alloc. */
+ * valid until the function returns. The memory from __heap_base on belongs to the host and to the output: a plugin with a heap
+ * of its own defines TW_OWN_ALLOC and its own tw_alloc, and sets tw_arena_end there to an address from which on it leaves all
+ * memory to the output. */
 #ifndef TIDEWHEEL_H
 #define TIDEWHEEL_H
 
@@ -67,6 +68,15 @@ TW_IMPORT("json_get") int tw_json_get(tw_batch *b, const char *pointer, tw_u32 l
 TW_IMPORT("hdr_get") int tw_hdr_get(tw_batch *b, const char *name, tw_u32 len, tw_place *out);
 TW_IMPORT("match") int tw_match(tw_batch *b, int field, const char *pattern, tw_u32 len, tw_u8 *out);
 
+/* A text that ends with a zero byte, as a slice. */
+__attribute__((no_builtin)) static tw_slice tw_text(const char *text) {
+	tw_slice s = { (const tw_u8 *)text, 0 };
+	while (text[s.len]) s.len++;
+	return s;
+}
+/* tw_say writes a line into the host's log. */
+static inline void tw_say(const char *text) { tw_log(0, text, tw_text(text).len); }
+
 static inline tw_slice tw_at(tw_batch *b, tw_place p) {
 	tw_slice s = { (const tw_u8 *)b + p.at, p.len };
 	return s;
@@ -78,23 +88,123 @@ static inline int tw_equal(tw_slice s, const char *text) {
 	return i == s.len && !text[i];
 }
 
+/* tw_status is, for TW_RESULT, the HTTP status; 0 when no response came and the body is the reason. */
+static inline int tw_status(const tw_record *r) { return r->entry->flags & 1 ? 0 : (int)(r->entry->flags >> 16); }
+
+/* tw_next_header takes the first header off the headers of a record; 0 at the end. */
+static inline int tw_next_header(tw_slice *headers, tw_slice *name, tw_slice *value) {
+	if (headers->len < 8) return 0;
+	const tw_u8 *p = headers->ptr;
+	tw_u32 k = p[0] | p[1] << 8, v = *(const tw_u32 *)(p + 4);
+	tw_u64 all = ((tw_u64)8 + k + v + 3) & ~3ull;
+	if (all > headers->len) return 0;
+	*name = (tw_slice){ p + 8, k };
+	*value = (tw_slice){ p + 8 + k, v };
+	*headers = (tw_slice){ p + all, headers->len - (tw_u32)all };
+	return 1;
+}
+/* tw_header finds the first header of a name: 1, and its value, or 0. */
+static inline int tw_header(const tw_record *r, const char *name, tw_slice *value) {
+	tw_slice rest = r->headers, k;
+	while (tw_next_header(&rest, &k, value))
+		if (tw_equal(k, name)) return 1;
+	return 0;
+}
+
 TW_EXPORT("tw_abi_1") void tw_abi_1(void) {}
+
+static tw_u32 tw_arena_end; /* where the output begins, and all memory behind it is its own */
+
+/* tw_grow sees to it that the memory reaches to end; 0 when it cannot. */
+static int tw_grow(tw_u64 end) {
+	tw_u64 need = (end + 65535) >> 16;
+	tw_u32 have = (tw_u32)__builtin_wasm_memory_size(0);
+	return need <= have || (need <= 65536 && __builtin_wasm_memory_grow(0, (tw_u32)need - have) != (unsigned long)-1);
+}
 
 #ifndef TW_OWN_ALLOC
 extern tw_u8 __heap_base;
 TW_EXPORT("tw_alloc") tw_u32 tw_alloc(tw_u32 size) {
 	tw_u32 base = ((tw_u32)&__heap_base + 15) & ~15u;
-	tw_u64 need = ((tw_u64)base + size + 65535) >> 16;
-	tw_u32 have = (tw_u32)__builtin_wasm_memory_size(0);
-	if (need > have && (need > 65536 || __builtin_wasm_memory_grow(0, (tw_u32)need - have) == (unsigned long)-1)) return 0;
+	tw_u64 end = ((tw_u64)base + size + 15) & ~15ull;
+	if (end >> 32 || !tw_grow(end)) return 0;
+	tw_arena_end = (tw_u32)end;
 	return base;
 }
 #endif
+
+/* What a plugin puts in the place of a message, or what it wants to have sent. Everything is copied at once. */
+typedef struct { tw_slice topic, key, headers, body; } tw_message;
+static tw_u32 tw_outputs, tw_output_end; /* of the call in hand */
+
+__attribute__((target("bulk-memory"))) static void tw_move(void *to, const void *from, tw_u32 n) { __builtin_memcpy(to, from, n); }
+
+/* tw_output adds to the output: its number, or -1 when there is no memory left or there are more than records. */
+static int tw_output(tw_batch *b, const tw_message *m) {
+	const tw_slice parts[4] = { m->topic, m->key, m->headers, m->body };
+	tw_batch *out = (tw_batch *)tw_arena_end;
+	if (tw_outputs >= b->count) return -1;
+	if (tw_outputs == 0) tw_output_end = tw_arena_end + 64 + 64 * b->count;
+	tw_u64 end = tw_output_end;
+	for (int i = 0; i < 4; i++) end += ((tw_u64)parts[i].len + 3) & ~3ull;
+	if (end >> 32 || !tw_grow(end)) return -1;
+	if (tw_outputs == 0) {
+		*out = (tw_batch){ .magic = 0x31425754, .hook = b->hook, .stride = 64, .header_size = 64, .verdicts = 64, .index = 64,
+			.blob = 64 + 64 * b->count };
+		b->out_ptr = tw_arena_end;
+	}
+	tw_entry *e = (tw_entry *)(tw_arena_end + 64 + 64 * tw_outputs);
+	tw_u32 *place = &e->topic;
+	e->id = 0, e->stored_ms = e->due_ms = 0, e->attempt = e->flags = 0;
+	for (int i = 0; i < 4; i++) {
+		place[2 * i] = tw_output_end - tw_arena_end, place[2 * i + 1] = parts[i].len;
+		tw_move((void *)tw_output_end, parts[i].ptr, parts[i].len);
+		tw_output_end += (parts[i].len + 3) & ~3u;
+	}
+	out->count = tw_outputs + 1;
+	out->total = b->out_len = tw_output_end - tw_arena_end;
+	return (int)tw_outputs++;
+}
+
+enum { TW_NO_OUTPUT = 0xfffe }; /* the code of a record whose output found no room */
+
+/* tw_same is a message like r: change it and give it to tw_replace_by. */
+static inline tw_message tw_same(const tw_record *r) { return (tw_message){ r->topic, r->key, r->headers, r->body }; }
+static inline tw_verdict tw_replace_by(tw_batch *b, const tw_message *m) {
+	int i = tw_output(b, m);
+	return i < 0 ? tw_error(TW_NO_OUTPUT) : tw_replace((tw_u32)i);
+}
+/* tw_send is for TW_PREPARE: it has a request sent; the method is POST when empty. */
+static inline tw_verdict tw_send(tw_batch *b, tw_slice method, tw_slice url, tw_slice headers, tw_slice body) {
+	tw_message m = { url, method, headers, body };
+	return tw_replace_by(b, &m);
+}
+/* tw_fail is tw_error with a text, which the dead letter carries. */
+static inline tw_verdict tw_fail(tw_batch *b, tw_u16 code, const char *text) {
+	tw_message m = { { 0, 0 }, { 0, 0 }, { 0, 0 }, tw_text(text) };
+	int i = tw_output(b, &m);
+	return tw_make(TW_ERROR, code, i < 0 ? 0 : (tw_u32)i + 1);
+}
+
+/* Headers of a message or request, in memory of the plugin; tw_put_header returns 0 when there is no room. */
+typedef struct { tw_u8 *ptr; tw_u32 len, size; } tw_headers;
+static inline int tw_put_header(tw_headers *h, tw_slice name, tw_slice value) {
+	tw_u64 all = ((tw_u64)8 + name.len + value.len + 3) & ~3ull;
+	if (name.len > 65535 || all > h->size - h->len) return 0;
+	tw_u8 *p = h->ptr + h->len;
+	((tw_u32 *)p)[0] = name.len, ((tw_u32 *)p)[1] = value.len;
+	tw_move(p + 8, name.ptr, name.len);
+	tw_move(p + 8 + name.len, value.ptr, value.len);
+	h->len += (tw_u32)all;
+	return 1;
+}
+static inline tw_slice tw_all_headers(const tw_headers *h) { return (tw_slice){ h->ptr, h->len }; }
 
 /* tw_each calls decide for each record: cursor, function, verdict. */
 static inline int tw_each(tw_batch *b, tw_verdict (*decide)(tw_batch *, const tw_record *)) {
 	tw_u8 *base = (tw_u8 *)b;
 	if (b->magic != 0x31425754) return -2;
+	tw_outputs = 0;
 	tw_u64 *verdicts = (tw_u64 *)(base + b->verdicts);
 	for (tw_u32 i = 0; i < b->count; i++) {
 		const tw_entry *e = (const tw_entry *)(base + b->index + i * b->stride);

@@ -27,15 +27,20 @@ func line(v any) []byte {
 func ReadRecords(r io.Reader) ([]Record, error) {
 	var all []Record
 	err := eachLine(r, func(text []byte) error {
-		var l recordLine
-		if err := decode(text, &l); err != nil {
-			return err
-		}
-		record, err := l.record()
+		record, err := ParseRecord(text)
 		all = append(all, record)
 		return err
 	})
 	return all, err
+}
+
+// ParseRecord reads one line of a file of records.
+func ParseRecord(text []byte) (Record, error) {
+	var l recordLine
+	if err := decode(text, &l); err != nil {
+		return Record{}, err
+	}
+	return l.record()
 }
 
 // ReadVerdicts reads a file of verdicts to its end. An error says in which line.

@@ -19,3 +19,31 @@ static tw_verdict judge(tw_batch *b, const tw_record *r) {
 	return tw_equal(tw_at(b, paid[r->i]), "true") ? tw_keep() : tw_drop(1);
 }
 TW_PUBLISH(judge)
+
+/* transform replaces a message by one that says what it was, as long as the header "mode" allows it. */
+static tw_verdict rewrite(tw_batch *b, const tw_record *r) {
+	static tw_u8 room[64];
+	tw_headers h = { room, 0, sizeof room };
+	tw_slice mode = { 0, 0 };
+	tw_message m = tw_same(r);
+	if (tw_header(r, "mode", &mode) && tw_equal(mode, "fail")) return tw_fail(b, 9, "told to");
+	if (mode.len > 0 && tw_equal(mode, "say")) tw_say("said it");
+	if (!tw_put_header(&h, tw_text("was"), r->key)) return tw_error(1);
+	if (r->body.len > sizeof room && tw_put_header(&h, tw_text("no room"), r->body)) return tw_error(2);
+	m.headers = tw_all_headers(&h);
+	m.key = tw_text("new");
+	return tw_replace_by(b, &m);
+}
+TW_TRANSFORM(rewrite)
+
+static tw_verdict request(tw_batch *b, const tw_record *r) {
+	return tw_send(b, tw_text(""), tw_text("https://example.com/hook"), r->headers, r->body);
+}
+TW_PREPARE(request)
+
+static tw_verdict response(tw_batch *b, const tw_record *r) {
+	(void)b;
+	int s = tw_status(r);
+	return s == 0 ? tw_dead_letter(1) : s >= 500 ? tw_retry(1000, (tw_u16)s) : tw_keep();
+}
+TW_RESULT(response)
