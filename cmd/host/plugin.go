@@ -19,6 +19,7 @@ func (a *app) plugin() *cobra.Command {
 	cmd.AddCommand(
 		a.pluginLs(),
 	)
+	cmd.AddCommand(a.authorVerbs()...)
 	return cmd
 }
 

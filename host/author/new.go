@@ -56,6 +56,17 @@ func New(w Wanted) (*Project, error) {
 	if err := WriteKit(filepath.Join(w.Dir, KitDir), w.Lang); err != nil {
 		return nil, err
 	}
+	if w.Lang == AssemblyScript {
+		for _, name := range []string{"package.json", "package-lock.json"} {
+			content, err := fs.ReadFile(plugins.Sources(), path.Join("guest/as", name))
+			if err != nil {
+				return nil, err
+			}
+			if err := write(filepath.Join(w.Dir, name), content); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return Load(w.Dir)
 }
 
