@@ -23,7 +23,7 @@ type EventReader struct {
 	e     *Engine
 	topic string // "": all
 	scan  eventScan
-	ids   []uint32 // that the topic has or had
+	ids   []uint32 // that the topic and its stage have or had
 	buf   []byte
 
 	// at is the batch where reading goes on: of what lies before scan.from in it and behind it nothing is told.
@@ -59,7 +59,7 @@ func (e *Engine) NewEventReader(topic string, from Offset) (*EventReader, error)
 	if topic != "" {
 		r.scan.want = func(id uint32) bool { return slices.Contains(r.ids, id) }
 		r.scan.name = func(t *record.Topic) {
-			if t.Name == topic {
+			if t.Name == topic || t.Name == StagePrefix+topic {
 				r.know(t.ID)
 			}
 		}
@@ -75,16 +75,19 @@ func eventsTrimmed(from, first Offset) error {
 	return fmt.Errorf("%w: events from %d on, the log begins at %d", ErrTrimmed, from, first)
 }
 
-// learn notes the id that the topic has now.
+// learn notes the ids that the topic and its stage have now.
 func (r *EventReader) learn() {
 	r.e.mu.RLock()
 	defer r.e.mu.RUnlock()
 	if t := r.e.st.TopicByName(r.topic); t != nil {
 		r.know(t.ID)
+		if t.Stage != nil {
+			r.know(t.Stage.ID)
+		}
 	}
 }
 
-// know notes an id of the topic.
+// know notes an id.
 func (r *EventReader) know(id uint32) {
 	if !slices.Contains(r.ids, id) {
 		r.ids = append(r.ids, id)
@@ -137,14 +140,15 @@ func (r *EventReader) Read(into []Event) ([]Event, Offset, error) {
 	}
 	r.at = at
 	for i := known; i < len(into); i++ {
-		if into[i].Kind == EventDelivered {
+		if into[i].Kind == EventDelivered || into[i].Kind == EventDecided {
 			r.look(&into[i])
 		}
 	}
 	return into, r.names(into[known:]), nil
 }
 
-// look reads the record of a message that was delivered, which its delivery does not repeat. What cannot be read is left
+// look reads the record of a message that was delivered or settled, which that does not repeat, and finds out whether it was
+// delivered to the stage of its topic. What cannot be read is left
 // open: whoever pulls the message is told why.
 func (r *EventReader) look(ev *Event) {
 	rec, buf, err := r.e.log.ReadRecord(ev.First, int(ev.Size), r.buf)
@@ -152,8 +156,14 @@ func (r *EventReader) look(ev *Event) {
 	m := &r.scan.message
 	if err != nil || rec.Kind != message.KindMessage || message.Decode(rec.Payload, m) != nil || m.ID != ev.ID {
 		ev.First = -1
+		r.e.mu.RLock()
+		if t := r.e.st.Topics[ev.Topic]; t != nil && t.Origin != nil {
+			ev.inStage(t.Origin.ID)
+		}
+		r.e.mu.RUnlock()
 		return
 	}
+	ev.inStage(m.Topic)
 	queue := ev.Queue // of the delivery: the topic may have fewer queues since the message was stored
 	ev.describe(m, rec.Size)
 	ev.Queue = queue

@@ -13,6 +13,8 @@ const (
 	EventScheduled = "scheduled" // a message came and waits until DueMs
 	EventRolled    = "rolled"    // a message that waits was copied to the end of the log
 	EventDelivered = "delivered" // a message that waited is in its queue: Offset
+	EventStaged    = "staged"    // a message was due and is in the stage of its topic: Offset there
+	EventDecided   = "decided"   // a message was settled and is not visible by that; what a stage kept is delivered
 	EventDropped   = "dropped"   // a message was due and its topic is gone
 	EventCancelled = "cancelled"
 	EventMoved     = "moved"     // to NewDueMs, under NewID
@@ -47,10 +49,22 @@ type Event struct {
 	NewID    uint64 // of a move or an undo
 	NewDueMs int64
 	Group    uint32
-	Paused   bool // of a topic: groups are kept from reading it
+	Paused   bool          // of a topic: groups are kept from reading it
+	Staged   bool          // of a topic: what falls due in it goes to its stage
+	Verdict  *EventVerdict // of a message that was settled; nil: no plugin was asked about it
 
 	// TopicName and GroupName are set by an EventReader; empty for what has been deleted since.
 	TopicName, GroupName string
+}
+
+// EventVerdict is what was decided about a message. Group is that of the event.
+type EventVerdict struct {
+	Action uint8 // a number of the plugins' ABI
+	Code   uint16
+	Asked  bool // a plugin decided: Digest is the SHA-256 of its file
+	Digest [32]byte
+	Queue  uint32 // where the message was settled: the stage's, or the group's
+	Offset int64
 }
 
 // LatenessMs is how long after its due time a message was delivered, in ms; 0 for other events.
@@ -64,6 +78,7 @@ func (ev *Event) LatenessMs() int64 {
 // eventScan takes events out of batches. It is the one way in which the log is told.
 type eventScan struct {
 	id   uint64            // only what happened to this message; 0: everything
+	home uint32            // its topic; else 0
 	want func(uint32) bool // whether a topic is meant; nil: all are
 	name func(*record.Topic)
 	from Offset // events before are passed over
@@ -76,6 +91,7 @@ type eventScan struct {
 	// reused
 	message   message.Message
 	deliver   record.Deliver
+	verdict   record.Verdict
 	supersede record.Supersede
 }
 
@@ -102,6 +118,8 @@ func (s *eventScan) record(r *commitlog.Record, wallMs int64) error {
 		return s.readMessage(r, ev)
 	case record.KindDeliver:
 		return s.readDelivery(r, ev)
+	case record.KindVerdict:
+		return s.readVerdict(r, ev)
 	case record.KindCancel:
 		var c record.Cancel
 		if err := c.Decode(r.Payload); err != nil {
@@ -201,7 +219,8 @@ func (ev *Event) describe(m *message.Message, size int) {
 }
 
 // readDelivery takes an event for each message of a deliver record. An item takes at least five bytes of the record, so
-// there is a byte in it to name each.
+// there is a byte in it to name each. The record does not say which of its topics are stages: where the message's own topic is
+// known that tells it.
 func (s *eventScan) readDelivery(r *commitlog.Record, ev Event) error {
 	d := &s.deliver
 	if err := d.Decode(r.Payload); err != nil {
@@ -219,6 +238,45 @@ func (s *eventScan) readDelivery(r *commitlog.Record, ev Event) error {
 		ev.Position = r.Pos + Offset(i)
 		ev.ID, ev.DueMs, ev.Topic, ev.Queue, ev.Size = it.ID, it.Due, q.Topic, q.Queue, it.Size
 		ev.First = it.Position // of the copy: an EventReader looks whether there was one before
+		if s.home != 0 {
+			ev.inStage(s.home)
+		}
+		s.add(&ev)
+	}
+	return nil
+}
+
+// inStage makes of a delivery one to the stage, if it was to another topic than the message's own.
+func (ev *Event) inStage(own uint32) {
+	if ev.Kind == EventDelivered && ev.Verdict == nil && ev.Topic != own {
+		ev.Kind, ev.Topic = EventStaged, own
+	}
+}
+
+// readVerdict takes an event for each message of a verdict record, as readDelivery.
+func (s *eventScan) readVerdict(r *commitlog.Record, ev Event) error {
+	v := &s.verdict
+	if err := v.Decode(r.Payload); err != nil {
+		return err
+	}
+	base, verdicts := v.Base, make([]EventVerdict, len(v.Items))
+	for i := range v.Items {
+		it, x := &v.Items[i], &verdicts[i]
+		ev.Kind, ev.Topic, ev.Queue, ev.Offset, ev.Group = EventDecided, v.Topic, v.Queue, -1, v.Group
+		if v.Origin != 0 {
+			ev.Topic = v.Origin
+		}
+		if it.Kept {
+			ev.Kind, ev.Queue, ev.Offset = EventDelivered, v.To, base
+			base++
+		}
+		ev.Position = r.Pos + Offset(i)
+		ev.ID, ev.DueMs, ev.Size, ev.First = it.ID, it.Due, it.Size, it.Position
+		*x = EventVerdict{Action: it.Action, Code: it.Code, Queue: v.Queue, Offset: it.Offset}
+		if it.Plugin != record.Nobody {
+			x.Asked, x.Digest = true, v.Digests[it.Plugin]
+		}
+		ev.Verdict = x
 		s.add(&ev)
 	}
 	return nil
@@ -236,6 +294,7 @@ func (s *eventScan) readRest(r *commitlog.Record, ev Event) error {
 			s.name(&t)
 		}
 		ev.Kind, ev.Topic, ev.TopicName, ev.Paused = EventTopic, t.ID, t.Name, t.Attrs&record.TopicPaused != 0
+		ev.Staged = t.Attrs&record.TopicStaged != 0
 		if t.Op == record.Delete {
 			ev.Kind = EventNoTopic
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/handle"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
 )
 
 // explainBytes bounds the log that one Explain reads.
@@ -40,7 +41,7 @@ func (e *Engine) Explain(h handle.Handle, from Offset) (Explanation, error) {
 	if from < e.log.First() {
 		from = e.log.First()
 	}
-	start, scan := from, eventScan{id: h.ID}
+	start, scan := from, eventScan{id: h.ID, home: h.Topic}
 	err = e.log.Scan(from, 0, false, func(b *commitlog.Batch) error {
 		if b.End() > e.Released() || b.Base-start > explainBytes {
 			return fs.SkipAll
@@ -49,6 +50,9 @@ func (e *Engine) Explain(h handle.Handle, from Offset) (Explanation, error) {
 		return scan.read(b)
 	})
 	x.Events = scan.events
+	if outcome == Delivered {
+		x.Reason = e.whyDelivered(x.Events)
+	}
 	if err != nil && !errors.Is(err, commitlog.ErrOutOfLog) {
 		return x, fmt.Errorf("engine: explain: %w", err)
 	}
@@ -74,6 +78,48 @@ func (e *Engine) batchWith(pos Offset) (Offset, error) {
 		return 0, fmt.Errorf("engine: explain: %w", err)
 	}
 	return at, nil
+}
+
+// whyDelivered tells a message that is in its topic from one that is in the stage, or that was decided about there.
+func (e *Engine) whyDelivered(events []Event) string {
+	var staged, decided *Event
+	for i := range events {
+		switch ev := &events[i]; {
+		case ev.Kind == EventStaged:
+			staged = ev
+		case staged != nil && ev.Verdict != nil && ev.Verdict.Queue == staged.Queue && ev.Verdict.Offset == staged.Offset:
+			decided = ev
+		}
+	}
+	switch {
+	case decided != nil && !decided.Verdict.Asked:
+		return "it was delivered: no plugin was asked"
+	case decided != nil && decided.Kind == EventDelivered:
+		return fmt.Sprintf("it was delivered: plugin %x kept it", decided.Verdict.Digest[:6])
+	case decided != nil:
+		return fmt.Sprintf("it is not in its topic: plugin %x decided %s, code %d", decided.Verdict.Digest[:6],
+			ActionName(decided.Verdict.Action), decided.Verdict.Code)
+	case staged != nil && e.inStage(staged):
+		return "it was due, and is in the stage of its topic, not yet decided"
+	case staged != nil:
+		return "it was due, and was decided about in the stage of its topic"
+	}
+	return "it was delivered"
+}
+
+// inStage says whether a message that came to a stage is not settled there.
+func (e *Engine) inStage(ev *Event) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	t, g := e.st.Topics[ev.Topic], e.st.GroupByName(StageGroup)
+	if t == nil || t.Stage == nil || int(ev.Queue) >= len(t.Stage.Queues) {
+		return false
+	}
+	key := state.OffsetKey{Topic: t.Stage.ID, Queue: ev.Queue}
+	if g != nil {
+		key.Group = g.ID
+	}
+	return !e.st.Offsets.IsSettled(key, t.Stage.Queues[ev.Queue].Min, ev.Offset)
 }
 
 // why gives the one reason for what a message does.

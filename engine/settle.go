@@ -230,6 +230,17 @@ func (e *Engine) mayPutAll(puts []*Put) error {
 	return nil
 }
 
+// actionNames are the names of verdicts, by the numbers of the plugins' ABI.
+var actionNames = [...]string{1: "keep", "drop", "retry", "dead_letter", "route", "replace", "error", "defer"}
+
+// ActionName is the word for a verdict; "action 99" for one that this version does not know.
+func ActionName(action uint8) string {
+	if int(action) < len(actionNames) && actionNames[action] != "" {
+		return actionNames[action]
+	}
+	return fmt.Sprintf("action %d", action)
+}
+
 // OffsetRange is offsets of a queue [From, To).
 type OffsetRange struct{ From, To int64 }
 

@@ -26,7 +26,7 @@ func lifeOf(t *testing.T, s *enginetest.Store, a engine.Answer, outcome engine.O
 		if ev.Position <= last || ev.WallMs < enginetest.Epoch || ev.WallMs > s.Clock.Wall() || ev.DueMs != a.DueMs || ev.Topic != a.Topic {
 			t.Errorf("message %d: event %+v", a.ID, ev)
 		}
-		if delivered := ev.Kind == "delivered"; delivered != (ev.Offset >= 0) {
+		if delivered := ev.Kind == "delivered" || ev.Kind == "staged"; delivered != (ev.Offset >= 0) {
 			t.Errorf("message %d: offset of event %+v", a.ID, ev)
 		}
 		last = ev.Position

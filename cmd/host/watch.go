@@ -27,7 +27,7 @@ type watchFlags struct {
 var eventKinds = []string{
 	engine.EventStored, engine.EventScheduled, engine.EventRolled, engine.EventDelivered, engine.EventDropped,
 	engine.EventCancelled, engine.EventMoved, engine.EventUndone, engine.EventCommitted, engine.EventTopic, engine.EventNoTopic,
-	engine.EventGroup, engine.EventNoGroup, engine.EventTrimmed, engine.EventLost,
+	engine.EventGroup, engine.EventNoGroup, engine.EventTrimmed, engine.EventLost, engine.EventStaged, engine.EventDecided,
 }
 
 func (a *app) watch() *cobra.Command {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -36,7 +37,7 @@ var eventRoutes = []route{
 
 // LogEvent is something that happened, as the stream tells it. What a kind does not speak of is left out.
 type LogEvent struct {
-	Kind     string `json:"kind" doc:"stored, scheduled, delivered, moved, cancelled, undone, dropped, committed, topic and so on"`
+	Kind     string `json:"kind" doc:"stored, scheduled, staged, decided, delivered, moved, cancelled, undone, dropped, committed, topic and so on"`
 	Position Int64  `json:"position" doc:"its place in the log, which is the event's id"`
 	At       string `json:"at" format:"date-time" doc:"when it was decided"`
 	AtMs     int64  `json:"at_ms"`
@@ -53,6 +54,10 @@ type LogEvent struct {
 	LatenessMs *int64 `json:"lateness_ms,omitempty" doc:"of a delivery: from the due time until it was decided"`
 	Size       int    `json:"size,omitempty" doc:"bytes of the message's record"`
 	Paused     *bool  `json:"paused,omitempty" doc:"of a topic"`
+	Staged     *bool  `json:"staged,omitempty" doc:"of a topic: what falls due waits for a plugin's verdict"`
+	Action     string `json:"action,omitempty" doc:"what was decided about a message: keep, drop, retry, dead_letter, route, replace, error"`
+	Code       int    `json:"code,omitempty" doc:"the plugin's reason"`
+	Plugin     string `json:"plugin,omitempty" doc:"SHA-256 of the file of the plugin that decided"`
 }
 
 // Times of a stream.
@@ -196,7 +201,13 @@ func eventText(ev *broker.Event) string {
 		late := ev.LatenessMs()
 		out.LatenessMs = &late
 	case engine.EventTopic:
-		out.Paused = &ev.Paused
+		out.Paused, out.Staged = &ev.Paused, &ev.Staged
+	}
+	if v := ev.Verdict; v != nil {
+		out.Action, out.Code = engine.ActionName(v.Action), int(v.Code)
+		if v.Asked {
+			out.Plugin = hex.EncodeToString(v.Digest[:])
+		}
 	}
 	return eventLines(strconv.FormatInt(int64(ev.Position), 10), ev.Kind, out)
 }
