@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/handle"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/record"
@@ -84,9 +85,10 @@ type eventScan struct {
 	from Offset // events before are passed over
 
 	events []Event
-	copied int    // index of the move whose copy comes next; -1: none
-	parts  []byte // of the first state record, for its names
-	begun  bool   // it was read
+	copied int           // index of the move whose copy comes next; -1: none
+	next   handle.Handle // of the copy that came last
+	parts  []byte        // of the first state record, for its names
+	begun  bool          // it was read
 
 	// reused
 	message   message.Message
@@ -189,14 +191,17 @@ func (s *eventScan) readMessage(r *commitlog.Record, ev Event) error {
 	if err := message.Decode(r.Payload, m); err != nil {
 		return err
 	}
-	if s.id == 0 && m.Flags&message.Moved != 0 && m.Flags&message.Copy == 0 {
+	if m.Flags&message.Moved != 0 && m.Flags&message.Copy == 0 {
 		if s.copied >= 0 && s.events[s.copied].NewID == m.ID {
 			moved := &s.events[s.copied]
 			moved.NewDueMs = m.DueMs
 			moved.describe(m, r.Size)
+			s.next = handle.Handle{Lane: m.Lane, Topic: m.Topic, ID: m.ID, Due: m.DueMs, Position: m.First}
 			s.copied = -1
 		}
-		return nil
+		if s.id == 0 {
+			return nil
+		}
 	}
 	ev.ID, ev.DueMs, ev.Topic, ev.Queue = m.ID, m.DueMs, m.Topic, m.Queue
 	switch {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
 	"github.com/tidewheel/tidewheel/engine/handle"
@@ -18,6 +19,8 @@ type Explanation struct {
 	Outcome Outcome // what a cancel would answer; Scheduled while it waits
 	Events  []Event // in the order of the log
 	Reason  string  // why it is not in its topic, or why it is
+	// Next is the handle that counts instead, of a message that was moved or whose cancel was undone; else zero.
+	Next handle.Handle
 	// ScannedTo is how far the log was read: at most 256 MiB from From on. Ask again from there for the rest.
 	ScannedTo Offset
 	// Position: the answer may leave when the log is released up to here.
@@ -49,7 +52,7 @@ func (e *Engine) Explain(h handle.Handle, from Offset) (Explanation, error) {
 		x.ScannedTo = b.End()
 		return scan.read(b)
 	})
-	x.Events = scan.events
+	x.Events, x.Next = scan.events, scan.next
 	if outcome == Delivered {
 		x.Reason = e.whyDelivered(x.Events)
 	}
@@ -137,7 +140,7 @@ func (e *Engine) why(h handle.Handle, outcome Outcome) string {
 	case outcome == NotFound:
 		return "the store does not know it, or has forgotten it"
 	case h.Due > now:
-		return fmt.Sprintf("it is due in %d ms", h.Due-now)
+		return "it is due in " + span(h.Due-now)
 	case e.failed.Load() != nil:
 		return "it is due, but the store has failed and must be opened again"
 	case e.fire.err != nil:
@@ -146,4 +149,14 @@ func (e *Engine) why(h handle.Handle, outcome Outcome) string {
 		return "it is due, but its topic was deleted: it will be dropped"
 	}
 	return "it is due and delivered by one of the next ticks"
+}
+
+// span is a number of ms for people: days, then what is left of one.
+func span(ms int64) string {
+	const day = 24 * 60 * 60 * 1000
+	rest := (time.Duration(ms%day) * time.Millisecond).String()
+	if ms < day {
+		return rest
+	}
+	return fmt.Sprintf("%dd%s", ms/day, rest)
 }

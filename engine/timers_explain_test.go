@@ -71,13 +71,15 @@ func TestTimerExplainLives(t *testing.T) {
 				t.Errorf("at the offset of the delivery there is %+v", m)
 			}
 			lifeOf(t, s, gone, engine.AlreadyCancelled, "cancelled", "scheduled", "cancelled")
-			if x := lifeOf(t, s, moved, engine.Superseded, "moved", "scheduled", "moved"); x.Events[1].NewID != again.ID {
-				t.Errorf("moved to %d, want %d", x.Events[1].NewID, again.ID)
+			if x := lifeOf(t, s, moved, engine.Superseded, "moved", "scheduled", "moved"); x.Events[1].NewID != again.ID ||
+				x.Next != again.Handle() || x.Events[1].NewDueMs != again.DueMs {
+				t.Errorf("moved to %d due at %d, %+v; want %+v", x.Events[1].NewID, x.Events[1].NewDueMs, x.Next, again)
 			}
 			lifeOf(t, s, again, engine.Delivered, "delivered", "scheduled", "delivered")
 			lifeOf(t, s, level, engine.Delivered, "delivered", "scheduled", "delivered")
-			if x := lifeOf(t, s, back, engine.Superseded, "moved", "scheduled", "cancelled", "undone"); x.Events[2].NewID != restored.ID {
-				t.Errorf("brought back as %d, want %d", x.Events[2].NewID, restored.ID)
+			if x := lifeOf(t, s, back, engine.Superseded, "moved", "scheduled", "cancelled", "undone"); x.Events[2].NewID != restored.ID ||
+				x.Next != restored.Handle() {
+				t.Errorf("brought back as %d, %+v; want %+v", x.Events[2].NewID, x.Next, restored)
 			}
 			lifeOf(t, s, restored, engine.Scheduled, "due in", "scheduled")
 			for from, x := engine.Offset(0), x; from < s.Released(); from = x.ScannedTo { // nothing is told twice
@@ -153,9 +155,9 @@ func TestTimerExplainReasons(t *testing.T) {
 		stored(t, s, later(name(i), 30*time.Hour))
 		s.Step()
 	}
-	lifeOf(t, s, a, engine.Scheduled, "due in 108000000 ms", "scheduled")
+	lifeOf(t, s, a, engine.Scheduled, "due in 1d6h0m0s", "scheduled")
 	s.Clock.Pass(30*time.Hour - time.Millisecond)
-	lifeOf(t, s, a, engine.Scheduled, "due in 1 ms", "scheduled")
+	lifeOf(t, s, a, engine.Scheduled, "due in 1ms", "scheduled")
 	s.Clock.Pass(time.Millisecond)
 	lifeOf(t, s, a, engine.Scheduled, "next ticks", "scheduled")
 

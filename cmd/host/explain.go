@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
 
@@ -46,12 +45,15 @@ func explainTable(w io.Writer, x *httpapi.Explanation, f *timeFlags) {
 		switch {
 		case e.Offset != nil:
 			fmt.Fprintf(w, " in %s, queue %d, offset %d", dash(e.Topic, 0), e.Queue, *e.Offset)
-		case e.Kind == engine.EventMoved:
-			fmt.Fprintf(w, " was due %s", f.due(e.DueMs)) // when it is, the new handle says
+		case e.NewDueMs != 0:
+			fmt.Fprintf(w, " from %s to %s", f.due(e.DueMs), f.due(e.NewDueMs))
 		case e.DueMs != 0:
 			fmt.Fprintf(w, " due %s", f.due(e.DueMs))
 		}
 		fmt.Fprintf(w, ", log position %d\n", e.Position)
+	}
+	if x.NewHandle != "" {
+		fmt.Fprintf(w, "new handle\t%s\n", x.NewHandle)
 	}
 	if !x.Complete {
 		fmt.Fprintln(w, "…\tthe log is longer than was read: there may be more")

@@ -59,13 +59,42 @@ with -o json.`,
 			if err != nil {
 				return err
 			}
-			return a.one(t, func(w io.Writer) { timerTable(w, &t, &f) })
+			newer := ""
+			if t.State == httpapi.StateSuperseded && a.format == formatTable {
+				if newer, err = newest(cmd.Context(), c, args[0]); err != nil {
+					return err
+				}
+			}
+			return a.one(t, func(w io.Writer) {
+				timerTable(w, &t, &f)
+				if newer != "" {
+					fmt.Fprintf(w, "new handle\t%s\n", newer)
+				}
+			})
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "the one that waits and has this key")
 	cmd.Flags().StringVar(&topic, "topic", "", "of --key: only in this topic")
 	f.addZone(cmd)
 	return a.reads(a.withURL(cmd))
+}
+
+// newestHops is how many moves of a message are followed.
+const newestHops = 16
+
+// newest follows a superseded handle to the one that counts now, as far as the log tells; "" if it does not.
+func newest(ctx context.Context, c *client.Client, handle string) (newer string, err error) {
+	for range newestHops {
+		x, err := c.Explain(ctx, handle)
+		if err != nil {
+			return "", err
+		}
+		if x.NewHandle == "" {
+			break
+		}
+		newer, handle = x.NewHandle, x.NewHandle
+	}
+	return newer, nil
 }
 
 // keyMost is how many handles of one key are listed.

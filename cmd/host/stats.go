@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/host/client"
 	"github.com/tidewheel/tidewheel/host/httpapi"
+	"github.com/tidewheel/tidewheel/host/instant"
 )
 
 // skewTold is from which difference on the clocks are told to differ.
@@ -95,7 +96,7 @@ func (a *app) levels(ctx context.Context, c *client.Client, f *timeFlags) error 
 		next, age := "", ""
 		if l.HeadDueMs != 0 {
 			next = f.due(l.HeadDueMs)
-			age = (time.Duration(l.HeadAgeMs) * time.Millisecond).Round(time.Millisecond).String()
+			age = instant.Span(time.Duration(l.HeadAgeMs) * time.Millisecond)
 		}
 		if err := out.add(l, whole(l.Level), l.Delay, whole(l.Waiting), rate(l.InPerSec), rate(l.OutPerSec), next, age); err != nil {
 			return err

@@ -221,12 +221,28 @@ func (b *Broker) Horizon(ctx context.Context, topic string, fromMs, toMs, stepMs
 	return h, b.gate.wait(ctx, h.Position)
 }
 
+// Explanation is the life of a message; see engine.Explanation.
+type Explanation struct {
+	engine.Explanation
+	Handle string // the one that counts instead: of a message that was moved, or whose cancel was undone
+}
+
 // Explain tells the life of a message from the log; see engine.Engine.Explain. A forged handle is engine.NotFound.
-func (b *Broker) Explain(ctx context.Context, text string) (engine.Explanation, error) {
+func (b *Broker) Explain(ctx context.Context, text string) (Explanation, error) {
 	h, err := b.open(text)
 	if err != nil {
-		return engine.Explanation{Outcome: engine.NotFound}, nil
+		return Explanation{Explanation: engine.Explanation{Outcome: engine.NotFound}}, nil
 	}
+	x, err := b.lifeOf(ctx, h)
+	out := Explanation{Explanation: x}
+	if x.Next != (handle.Handle{}) {
+		out.Handle = b.e.SealHandle(x.Next)
+	}
+	return out, err
+}
+
+// lifeOf reads the log up to what was released when it began.
+func (b *Broker) lifeOf(ctx context.Context, h handle.Handle) (engine.Explanation, error) {
 	x, err := b.explain(ctx, h, 0)
 	if err != nil || x.ScannedTo >= x.Position {
 		return x, err
@@ -238,6 +254,9 @@ func (b *Broker) Explain(ctx context.Context, text string) (engine.Explanation, 
 	}
 	rest.Events = append(x.Events, rest.Events...)
 	rest.Position = x.Position
+	if rest.Next == (handle.Handle{}) {
+		rest.Next = x.Next
+	}
 	return rest, nil
 }
 

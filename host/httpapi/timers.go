@@ -108,7 +108,7 @@ func refusal(outcome engine.Outcome, dueMs int64) error {
 	switch outcome {
 	case engine.Superseded:
 		p := problem("superseded")
-		p.Fix = "use the handle that the move, fire or undo answered, or find it with GET /v1/timers"
+		p.Fix = "use the handle that the move, fire or undo answered; explain tells it, too"
 		return p
 	case engine.Delivered:
 		p := problem("already_delivered")
@@ -268,13 +268,13 @@ func (a *API) explainTimer(c *call) error {
 		names[topics[i].ID] = topics[i].Name
 	}
 	out := Explanation{
-		Handle: text, State: state, Reason: x.Reason, Events: []Event{}, Complete: x.ScannedTo >= x.Position,
-		Now: instantText(a.b.NowMs()),
+		Handle: text, State: state, Reason: x.Reason, Events: []Event{}, NewHandle: x.Handle,
+		Complete: x.ScannedTo >= x.Position, Now: instantText(a.b.NowMs()),
 	}
 	for _, e := range x.Events {
 		event := Event{
 			Kind: e.Kind, At: instantText(e.WallMs), AtMs: e.WallMs, Position: Int64(e.Position), Topic: names[e.Topic],
-			DueMs: e.DueMs, Queue: int(e.Queue),
+			DueMs: e.DueMs, NewDueMs: e.NewDueMs, Queue: int(e.Queue),
 		}
 		if e.Offset >= 0 {
 			offset := Int64(e.Offset)
@@ -292,5 +292,5 @@ func instantText(ms int64) string {
 
 // dueIn is how far away a due time is, as answers show it; at most 100 years, so it is a Duration.
 func dueIn(dueMs, nowMs int64) string {
-	return (time.Duration(max(dueMs-nowMs, 0)) * time.Millisecond).String()
+	return instant.Span(time.Duration(max(dueMs-nowMs, 0)) * time.Millisecond)
 }

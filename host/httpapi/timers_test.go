@@ -62,7 +62,7 @@ func TestPutTimes(t *testing.T) {
 	if s := put(t, a, "orders", "x", "Tidewheel-Delay", "0"); s.State != httpapi.StateVisible || s.Past {
 		t.Errorf("no delay: %+v", s)
 	}
-	if s := put(t, a, "orders", "x", "Tidewheel-Delay", "7d"); s.DueIn != "168h0m0s" {
+	if s := put(t, a, "orders", "x", "Tidewheel-Delay", "7d"); s.DueIn != "7d0s" {
 		t.Errorf("the longest: %+v", s)
 	}
 	p := read[httpapi.Problem](t, do(t, a, "POST", "/v1/topics/orders/messages", "x", "Tidewheel-Delay", "9d"), 422)
@@ -266,14 +266,15 @@ func TestExplain(t *testing.T) {
 		t.Helper()
 		return read[httpapi.Explanation](t, do(t, a, "GET", "/v1/timers/"+handle+"/explain", ""), 200)
 	}
-	if x := explain(s.Handle); x.State != httpapi.StateScheduled || x.Reason != "it is due in 3600000 ms" || len(x.Events) != 1 || !x.Complete {
+	if x := explain(s.Handle); x.State != httpapi.StateScheduled || x.Reason != "it is due in 1h0m0s" || len(x.Events) != 1 || !x.Complete {
 		t.Errorf("waiting: %+v", x)
 	}
 	c := read[httpapi.Changed](t, do(t, a, "POST", "/v1/timers/"+s.Handle+"/fire", ""), 200)
 	now.set(startMs + 1)
 	put(t, a, "other", "wakes the writer")
 	read[httpapi.Messages](t, do(t, a, "GET", "/v1/topics/orders/messages?wait=10s", ""), 200)
-	if x := explain(s.Handle); x.State != httpapi.StateSuperseded || len(x.Events) != 2 || x.Events[1].Kind != "moved" {
+	if x := explain(s.Handle); x.State != httpapi.StateSuperseded || len(x.Events) != 2 || x.Events[1].Kind != "moved" ||
+		x.NewHandle != c.Handle || x.Events[1].NewDueMs != c.DueMs {
 		t.Errorf("the old handle: %+v", x)
 	}
 	x := explain(c.Handle)

@@ -98,12 +98,14 @@ type Horizon struct {
 
 // Explanation is the life of a delayed message, as the log tells it.
 type Explanation struct {
-	Handle   string  `json:"handle"`
-	State    string  `json:"state" enum:"scheduled,cancelled,superseded,delivered"`
-	Reason   string  `json:"reason" doc:"why it is not in its topic, or why it is"`
-	Events   []Event `json:"events"`
-	Complete bool    `json:"complete" doc:"the log was read to its end"`
-	Now      string  `json:"now" format:"date-time"`
+	Handle string  `json:"handle"`
+	State  string  `json:"state" enum:"scheduled,cancelled,superseded,delivered"`
+	Reason string  `json:"reason" doc:"why it is not in its topic, or why it is"`
+	Events []Event `json:"events"`
+	// NewHandle is set when the state is superseded.
+	NewHandle string `json:"new_handle,omitempty" doc:"the one that counts instead, when it is superseded; it may be superseded, too"`
+	Complete  bool   `json:"complete" doc:"the log was read to its end"`
+	Now       string `json:"now" format:"date-time"`
 }
 
 // Event is something that happened to a message.
@@ -114,6 +116,7 @@ type Event struct {
 	Position Int64  `json:"position"`
 	Topic    string `json:"topic,omitempty"`
 	DueMs    int64  `json:"due_ms,omitempty"`
+	NewDueMs int64  `json:"new_due_ms,omitempty" doc:"of a move and an undo: when it is due now"`
 	Queue    int    `json:"queue"`
 	Offset   *Int64 `json:"offset,omitempty" doc:"in the queue, of a delivery"`
 }

@@ -142,3 +142,12 @@ func local(text string, date, at time.Time, zone *time.Location) (int64, error) 
 	}
 	return t.UnixMilli(), nil
 }
+
+// Span is a duration for people: days, and what is left of one as package time writes it.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d < day {
+		return d.String()
+	}
+	return fmt.Sprintf("%dd%v", d/day, d%day)
+}

@@ -119,3 +119,14 @@ func Example() {
 	// tomorrow 09:00 is 2026-12-01T08:00:00Z
 	// 1796036400123 is refused
 }
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1500 * time.Millisecond: "1.5s", 24*time.Hour - time.Millisecond: "23h59m59.999s", 24 * time.Hour: "1d0s",
+		574*time.Hour + 41*time.Minute: "23d22h41m0s",
+	} {
+		if got := instant.Span(d); got != want {
+			t.Errorf("Span(%v) is %q, want %q", d, got, want)
+		}
+	}
+}
