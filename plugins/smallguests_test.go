@@ -36,9 +36,11 @@ func TestSmallGuests(t *testing.T) {
 			t.Error(got)
 		}
 		call.Hook = abi.Result
-		responses := bodies("", "", "")
-		responses[0].Flags, responses[1].Flags, responses[2].Flags = 204<<16, 503<<16, abi.FlagNoResponse
-		if got := actions(decide(t, p, call, responses)); got != "keep retry:503 dead_letter:1" {
+		responses := bodies("", "", "", "")
+		for i, flags := range []uint32{204 << 16, 503 << 16, abi.FlagNoResponse, 200<<16 | abi.FlagCut} {
+			responses[i].Flags = flags
+		}
+		if got := actions(decide(t, p, call, responses)); got != "keep retry:503 dead_letter:1 dead_letter:2" {
 			t.Error(got)
 		}
 	})

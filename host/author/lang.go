@@ -53,10 +53,15 @@ func langOf(dir string) (Lang, error) {
 			return sign.lang, nil
 		}
 	}
-	if files, _ := filepath.Glob(filepath.Join(dir, "*.c")); len(files) > 0 { // the pattern is fine
-		return C, nil
+	for _, sign := range []struct {
+		files string
+		lang  Lang
+	}{{"*.go", Go}, {"*.c", C}} { // a plugin in Go may be a package of a larger module
+		if files, _ := filepath.Glob(filepath.Join(dir, sign.files)); len(files) > 0 { // the pattern is fine
+			return sign.lang, nil
+		}
 	}
-	return "", fmt.Errorf("%s has no go.mod, no package.json and no file that ends with .c: the language can't be told", dir)
+	return "", fmt.Errorf("%s has no go.mod, no package.json and no file that ends with .go or .c: the language can't be told", dir)
 }
 
 // MissingError says that a tool is not on this machine, or is too old, and how to get it.

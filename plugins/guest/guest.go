@@ -115,6 +115,9 @@ func (r *Record) Status() int {
 	return int(r.Flags >> 16)
 }
 
+// Cut says that a response was longer than the host takes, and that Body is its beginning. For Result.
+func (r *Record) Cut() bool { return r.Flags&abi.FlagCut != 0 }
+
 var hooks [abi.Hooks]func(*Record) Verdict
 
 // Publish registers the function for messages that are about to be stored.

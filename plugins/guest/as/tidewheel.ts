@@ -202,6 +202,9 @@ export class Record {
     return flags & 1 ? 0 : <i32>(flags >> 16);
   }
 
+  /** For tw_result: whether the response was longer than the host takes, and the body is its beginning. */
+  get cut(): bool { return (load<u32>(this.at, 28) & 2) != 0; }
+
   /** The value of the first header of a name, null when there is none. It is valid until the next call of header. */
   header(name: string): Slice | null {
     let p = this.headers.ptr;

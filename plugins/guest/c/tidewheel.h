@@ -91,6 +91,9 @@ static inline int tw_equal(tw_slice s, const char *text) {
 /* tw_status is, for TW_RESULT, the HTTP status; 0 when no response came and the body is the reason. */
 static inline int tw_status(const tw_record *r) { return r->entry->flags & 1 ? 0 : (int)(r->entry->flags >> 16); }
 
+/* tw_cut is, for TW_RESULT, whether the response was longer than the host takes, and the body is its beginning. */
+static inline int tw_cut(const tw_record *r) { return (r->entry->flags & 2) != 0; }
+
 /* tw_next_header takes the first header off the headers of a record; 0 at the end. */
 static inline int tw_next_header(tw_slice *headers, tw_slice *name, tw_slice *value) {
 	if (headers->len < 8) return 0;

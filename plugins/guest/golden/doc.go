@@ -19,6 +19,7 @@
 //	body_base64    instead of body, for bytes that are not text
 //	id, stored_ms, due_ms, attempt
 //	status         for result, the HTTP status of the response; 0 when none came, and the body is then the reason
+//	cut            for result, whether the response was longer than the host takes, and the body is its beginning
 //	now_ms         the time of the call; DefaultNowMs when missing. Lines that follow each other with the same time are one batch
 //
 // A line of verdicts:

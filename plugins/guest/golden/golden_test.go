@@ -38,6 +38,9 @@ func register() {
 		return guest.Send(guest.Request{URL: "https://example.com/", Headers: r.Headers, Body: r.Body})
 	})
 	guest.Result(func(r *guest.Record) guest.Verdict {
+		if r.Cut() {
+			return guest.Keep()
+		}
 		if r.Status() == 0 {
 			return guest.DeadLetter(uint16(len(r.Body)))
 		}
@@ -71,12 +74,13 @@ func TestCheck(t *testing.T) {
 `)
 	put("prepare.ndjson", `{"tag":"x","body":{"a":1}}`)
 	put("result.ndjson", `{"status":503}
-{"body":"no route"}`)
+{"body":"no route"}
+{"status":200,"cut":true}`)
 	if _, err := golden.Check(dir, golden.Native, false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without verdicts: %v", err)
 	}
 	report, err := golden.Check(dir, golden.Native, true)
-	if err != nil || len(report.Files) != 5 || len(report.Updated) != 5 || report.Records != 14 {
+	if err != nil || len(report.Files) != 5 || len(report.Updated) != 5 || report.Records != 15 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	for name, want := range map[string]string{
@@ -98,6 +102,7 @@ func TestCheck(t *testing.T) {
 `,
 		"result": `{"action":"retry","code":503}
 {"action":"dead_letter","code":8}
+{"action":"keep"}
 `,
 	} {
 		got, err := os.ReadFile(filepath.Join(dir, name+".verdicts.ndjson"))
@@ -111,6 +116,7 @@ func TestCheck(t *testing.T) {
 	put("result.verdicts.ndjson", `{"action":"retry","code":502}
 {"action":"dead_letter","code":8}
 {"action":"keep"}
+{"action":"keep"}
 `)
 	report, err = golden.Check(dir, golden.Native, false)
 	if err != nil || len(report.Diffs) != 2 {
@@ -119,7 +125,7 @@ func TestCheck(t *testing.T) {
 	if d := report.Diffs[0]; d.Line != 1 || d.Got != `{"action":"retry","code":503}` || d.Want != `{"action":"retry","code":502}` || !strings.Contains(d.String(), "record 1") {
 		t.Errorf("%v", d)
 	}
-	if d := report.Diffs[1]; d.Line != 3 || d.Got != "" {
+	if d := report.Diffs[1]; d.Line != 4 || d.Got != "" {
 		t.Errorf("%v", d)
 	}
 }

@@ -29,7 +29,8 @@ type Record struct {
 	StoredMs   int64
 	DueMs      int64
 	Attempt    uint32
-	Status     int // HTTP status, for result
+	Status     int  // HTTP status, for result
+	Cut        bool // for result
 	NowMs      int64
 }
 
@@ -46,6 +47,7 @@ type recordLine struct {
 	DueMs    int64  `json:"due_ms,omitempty"`
 	Attempt  uint32 `json:"attempt,omitempty"`
 	Status   int    `json:"status,omitempty"`
+	Cut      bool   `json:"cut,omitempty"`
 	NowMs    int64  `json:"now_ms,omitempty"`
 }
 
@@ -95,7 +97,7 @@ func (r Record) line() recordLine {
 		now = 0
 	}
 	return recordLine{Why: r.Why, ID: r.ID, Topic: r.Topic, Key: r.Key, Tag: r.Tag, Properties: r.Properties,
-		bodyLine: newBodyLine(r.Body), StoredMs: r.StoredMs, DueMs: r.DueMs, Attempt: r.Attempt, Status: r.Status, NowMs: now}
+		bodyLine: newBodyLine(r.Body), StoredMs: r.StoredMs, DueMs: r.DueMs, Attempt: r.Attempt, Status: r.Status, Cut: r.Cut, NowMs: now}
 }
 
 func (l recordLine) record() (Record, error) {
@@ -107,7 +109,7 @@ func (l recordLine) record() (Record, error) {
 		l.NowMs = DefaultNowMs
 	}
 	return Record{Why: l.Why, ID: l.ID, Topic: l.Topic, Key: l.Key, Tag: l.Tag, Properties: l.Properties,
-		Body: body, StoredMs: l.StoredMs, DueMs: l.DueMs, Attempt: l.Attempt, Status: l.Status, NowMs: l.NowMs}, err
+		Body: body, StoredMs: l.StoredMs, DueMs: l.DueMs, Attempt: l.Attempt, Status: l.Status, Cut: l.Cut, NowMs: l.NowMs}, err
 }
 
 // ABI is the record as a plugin sees it in a call of a hook.
@@ -118,6 +120,9 @@ func (r Record) ABI(hook abi.Hook) abi.Record {
 		out.Flags = uint32(r.Status) << 16
 		if r.Status == 0 {
 			out.Flags = abi.FlagNoResponse
+		}
+		if r.Cut {
+			out.Flags |= abi.FlagCut
 		}
 	}
 	return out

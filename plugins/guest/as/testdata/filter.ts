@@ -72,6 +72,7 @@ export function tw_prepare(batch: usize): i32 {
 
 export function tw_result(batch: usize): i32 {
   return each(batch, (r: Record): Verdict => {
+    if (r.cut) return deadLetter(2);
     if (r.status == 0) return deadLetter(1);
     return r.status >= 500 ? retryAfter(1000, <u16>r.status) : keep();
   });

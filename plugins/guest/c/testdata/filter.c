@@ -44,6 +44,7 @@ TW_PREPARE(request)
 static tw_verdict response(tw_batch *b, const tw_record *r) {
 	(void)b;
 	int s = tw_status(r);
+	if (tw_cut(r)) return tw_dead_letter(2);
 	return s == 0 ? tw_dead_letter(1) : s >= 500 ? tw_retry(1000, (tw_u16)s) : tw_keep();
 }
 TW_RESULT(response)
