@@ -97,10 +97,10 @@ func (e *Engine) mayStage(p *Put) bool {
 	return e.batch.restaged || t == nil && e.opts.Stage != nil || t != nil && t.Staged()
 }
 
-// bound is at least the bytes of the records that a command makes: its own, and those of a topic, its stage and a group made on
+// bound is at least the bytes of the records that a command makes: its own, and those of a topic and its stage, or of a group, made on
 // first use. What is too large to be stored is refused later, and counts little here.
 func bound(c Command) int {
-	const fixed = 3*(recordOverhead+64+message.MaxTopic) + recordOverhead + 64
+	const fixed = 2*(recordOverhead+64+message.MaxTopic) + recordOverhead + 64
 	switch c := c.(type) {
 	case *Put:
 		size := messageSize(c)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine/internal/idempotency"
 	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/statebits"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
 )
@@ -136,10 +137,14 @@ func (c *checker) foldBatch(b *commitlog.Batch) error {
 	return c.missing
 }
 
-// look counts a record, and checks a message whole: the fold reads only its head.
+// look counts a record, and checks a message whole: the fold reads only its head. What a stage kept must be what is in it.
 func (c *checker) look(r *commitlog.Record) error {
 	c.report.Records++
-	if r.Kind != message.KindMessage {
+	switch r.Kind {
+	case message.KindMessage:
+	case record.KindVerdict:
+		return c.sameKept(r)
+	default:
 		return nil
 	}
 	var m message.Message
@@ -147,6 +152,29 @@ func (c *checker) look(r *commitlog.Record) error {
 		return err
 	}
 	c.copied = m.Flags&message.Copy != 0
+	return nil
+}
+
+// sameKept compares what a stage kept with its units.
+func (c *checker) sameKept(r *commitlog.Record) error {
+	var v record.Verdict
+	if err := v.Decode(r.Payload); err != nil {
+		return err
+	}
+	q := c.e.queues.Queue(v.Topic, v.Queue)
+	for i := range v.Items {
+		it := &v.Items[i]
+		if !it.Kept || q == nil || it.Offset < int64(q.First()) || it.Offset >= int64(q.Len()) {
+			continue // of a topic that was deleted later, or trimmed
+		}
+		u, err := q.Unit(consumequeue.QueueOffset(it.Offset))
+		if err != nil {
+			return err
+		}
+		if u.Flags&consumequeue.FlagHole == 0 && (u.Position != it.Position || u.Size != it.Size || u.Tags != it.Tags) {
+			return corrupt.Errorf("", 0, "offset %d of the stage was kept as %+v, it is %+v", it.Offset, *it, u)
+		}
+	}
 	return nil
 }
 

@@ -209,6 +209,12 @@ func (d *dumper) payload(l item, r *commitlog.Record) (rest func(), err error) {
 		if err = v.Decode(r.Payload); err == nil {
 			rest, err = d.statePart(l, &v)
 		}
+	case record.KindVerdict:
+		v := &record.Verdict{}
+		if err = v.Decode(r.Payload); err == nil {
+			l.word("group", d.group(v.Group)).word("topic", d.topic(v.Topic)).num("queue", int64(v.Queue)).num("items", int64(len(v.Items)))
+			rest = func() { d.decided(v) }
+		}
 	case record.KindTrim:
 		v := &record.Trim{}
 		if err = v.Decode(r.Payload); err == nil {
@@ -231,7 +237,7 @@ func (d *dumper) definition(l item, r *commitlog.Record) (err error) {
 				d.topics[v.ID] = v.Name
 			}
 			l.word("op", opName(v.Op)).num("id", int64(v.ID)).word("topic", d.topic(v.ID)).num("queues", int64(v.Queues)).
-				num("attrs", int64(v.Attrs&record.TopicHost)).is("paused", v.Attrs&record.TopicPaused != 0)
+				num("attrs", int64(v.Attrs&record.TopicHost)).is("paused", v.Attrs&record.TopicPaused != 0).is("staged", v.Attrs&record.TopicStaged != 0)
 		}
 	case record.KindGroup:
 		var v record.Group
@@ -325,6 +331,24 @@ func (d *dumper) delivered(v *record.Deliver) {
 			q.Base++
 		}
 		l.num("tags", int64(it.Tags)).is("late", it.Late).end()
+	}
+}
+
+// decided prints the items of a verdict record: offset is where the message was settled, REAL_TOPIC where it became visible.
+func (d *dumper) decided(v *record.Verdict) {
+	base := v.Base
+	for i := range v.Items {
+		it := &v.Items[i]
+		l := d.item(3, "item").big("offset", it.Offset).word("action", ActionName(it.Action)).num("code", int64(it.Code)).
+			ubig("id", it.ID).when("due", it.Due).pos("pos", it.Position).num("size", int64(it.Size))
+		if it.Kept {
+			l.word("REAL_TOPIC", d.topic(v.Origin)).num("REAL_QID", int64(v.To)).big("REAL_OFFSET", base)
+			base++
+		}
+		if it.Plugin != record.Nobody {
+			l.word("digest", fmt.Sprintf("%x", v.Digests[it.Plugin]))
+		}
+		l.end()
 	}
 }
 

@@ -136,7 +136,7 @@ func (d *dumper) state(depth int, st *state.State) {
 	for _, id := range slices.Sorted(maps.Keys(st.Topics)) {
 		t := st.Topics[id]
 		d.item(depth, "topic").num("id", int64(id)).word("topic", t.Name).num("queues", int64(t.Count)).num("attrs", int64(t.Attrs&record.TopicHost)).
-			is("paused", t.Paused()).big("pending", t.Pending).end()
+			is("paused", t.Paused()).is("staged", t.Staged()).big("pending", t.Pending).end()
 		for i, q := range t.Queues {
 			d.item(depth+1, "queue").word("topic", t.Name).num("queue", int64(i)).big("min", q.Min).big("max", q.Next).end()
 		}
@@ -177,6 +177,9 @@ func (d *dumper) offsets(depth int, st *state.State) {
 	}) {
 		d.item(depth, "offset").word("group", d.group(k.Group)).word("topic", d.topic(k.Topic)).num("queue", int64(k.Queue)).
 			big("offset", offsets[k]).end()
+		for _, r := range st.Offsets.Settled(k) {
+			d.item(depth+1, "settled").big("from", r.From).big("to", r.To).end()
+		}
 	}
 }
 

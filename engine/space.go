@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tidewheel/tidewheel/engine/commitlog"
+	"github.com/tidewheel/tidewheel/engine/internal/state"
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/record"
 	"github.com/tidewheel/tidewheel/engine/timerlog"
@@ -25,6 +26,7 @@ type space struct {
 	trimmed *record.Trim // made by a job, not yet in the log
 	drop    Offset       // segments below go when the log is released up to dropAt
 	dropAt  Offset
+	held    int64 // monotonic ns before which no trim is tried: a stage held the last one up
 }
 
 // idleMs is how long the log stands still before the mark is written: it closes the window in which a lost last batch
@@ -272,12 +274,42 @@ func (e *Engine) trim() {
 	}
 	t := s.trimmed
 	s.trimmed = nil
+	if e.holdsTrim(t) {
+		s.held = e.env.Mono() + trimRetryNs
+		return
+	}
 	e.write(record.KindTrim, t)
 	e.folded(e.st.Trim(t, (*index)(e)))
 	end, err := e.endBatch()
 	if err == nil {
 		s.drop, s.dropAt = t.Head, end
 	}
+}
+
+// trimRetryNs is after which time a trim is tried again that a stage held up.
+const trimRetryNs = 1e9
+
+// holdsTrim says whether a stage holds up a trim: a message in it that is not decided would go, or one that was kept since the
+// new minimums were looked for has become visible from the head.
+func (e *Engine) holdsTrim(t *record.Trim) bool {
+	if e.st.Stages() == 0 {
+		return false
+	}
+	g := e.st.GroupByName(StageGroup)
+	for _, m := range t.Mins {
+		topic := e.st.Topics[m.Topic]
+		if topic == nil || topic.Origin == nil {
+			continue
+		}
+		var at int64
+		if g != nil {
+			at, _ = e.st.Offsets.Get(state.OffsetKey{Group: g.ID, Topic: m.Topic, Queue: m.Queue})
+		}
+		if at < m.Min {
+			return true
+		}
+	}
+	return !e.outlived(e.st.Segments[0].Visible)
 }
 
 // dropJob finds the new minimums before a trim, and unlinks what is behind one that is released.
@@ -293,7 +325,7 @@ func (e *Engine) dropJob() *Job {
 			install: func() bool { s.drop = 0; return true },
 		}
 	}
-	if s.trimmed != nil || !e.wantsTrim() {
+	if s.trimmed != nil || !e.wantsTrim() || e.env.Mono() < s.held {
 		return nil
 	}
 	t := &record.Trim{Head: e.st.Segments[1].Base}

@@ -54,7 +54,7 @@ type LogEvent struct {
 	LatenessMs *int64 `json:"lateness_ms,omitempty" doc:"of a delivery: from the due time until it was decided"`
 	Size       int    `json:"size,omitempty" doc:"bytes of the message's record"`
 	Paused     *bool  `json:"paused,omitempty" doc:"of a topic"`
-	Staged     *bool  `json:"staged,omitempty" doc:"of a topic: what falls due waits for a plugin's verdict"`
+	Staged     bool   `json:"staged,omitempty" doc:"of a topic: what falls due waits for a plugin's verdict"`
 	Action     string `json:"action,omitempty" doc:"what was decided about a message: keep, drop, retry, dead_letter, route, replace, error"`
 	Code       int    `json:"code,omitempty" doc:"the plugin's reason"`
 	Plugin     string `json:"plugin,omitempty" doc:"SHA-256 of the file of the plugin that decided"`
@@ -201,7 +201,7 @@ func eventText(ev *broker.Event) string {
 		late := ev.LatenessMs()
 		out.LatenessMs = &late
 	case engine.EventTopic:
-		out.Paused, out.Staged = &ev.Paused, &ev.Staged
+		out.Paused, out.Staged = &ev.Paused, ev.Staged
 	}
 	if v := ev.Verdict; v != nil {
 		out.Action, out.Code = engine.ActionName(v.Action), int(v.Code)
