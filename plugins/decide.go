@@ -37,9 +37,10 @@ type Answer struct {
 	Decided    int        // decisions from here on are undecided; len(Decisions) when all are made
 	Digest     Digest     // of the file that decided all of it
 	Generation uint64
-	Fuel       int64 // units used by all calls, also those that failed
-	Deaths     int   // instances that died
-	Memory     int64 // bytes of the memory of the instance that was asked last; 0 when none was
+	Targets    []string // of the generation, as in its Spec; read-only
+	Fuel       int64    // units used by all calls, also those that failed
+	Deaths     int      // instances that died
+	Memory     int64    // bytes of the memory of the instance that was asked last; 0 when none was
 
 	out []byte // outputs of all calls
 }
@@ -280,6 +281,8 @@ func (d *decider) verdict(i int, v abi.Verdict, out abi.Batch, share int64) {
 			return
 		}
 		x.Verdict = v
+	case v.Action() == abi.Route && d.m.spec.Targets != nil && int64(v.Arg()) >= int64(len(d.m.spec.Targets)):
+		d.broken(i, fmt.Sprintf("route to target %d of %d", v.Arg(), len(d.m.spec.Targets)), share)
 	case v.Action() == abi.Error:
 		f := &Failure{Class: ClassError, Code: v.Code(), Message: fmt.Sprintf("error %d", v.Code()), Fuel: share, Digest: d.m.digest}
 		var r abi.Record

@@ -36,6 +36,7 @@ type instance struct {
 	arena, size uint32 // the region from tw_alloc
 	calls       int64
 	dead        bool
+	noted       int64 // bytes of memory, as Module.measure saw them last
 
 	// The call in hand, for the host functions. hook is 0 between calls.
 	hook     abi.Hook

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,11 +16,12 @@ import (
 
 // Loader keeps plugins in step with their files:
 //
-//  1. Open loads a plugin from its file.
+//  1. Open loads a plugin from its file. Watch does so too, and goes on watching a file that could not be loaded.
 //  2. Poll, which the caller calls now and then, looks at the files. A file whose content changed and was read twice the same
 //     is loaded in the background and swapped in between batches. A file that cannot be loaded, or is not the pinned one,
 //     changes nothing but Status.
-//  3. Close waits for what is being loaded and closes the plugins.
+//  3. Change gives a plugin another file or another specification, Remove ends it.
+//  4. Close waits for what is being loaded and closes the plugins.
 //
 // Files come through an afero file system. Safe for concurrent use.
 type Loader struct {
@@ -36,7 +38,7 @@ type Loader struct {
 
 // watched is a file and what is known of it. All fields are guarded by the loader's mu.
 type watched struct {
-	plugin *Plugin
+	plugin *Plugin // nil while no file of it could be loaded
 	file   string
 	spec   Spec
 
@@ -44,11 +46,11 @@ type watched struct {
 	mtime  time.Time //
 	readMs int64     // when, by the caller's clock
 
-	current   Digest // of the generation that runs
-	candidate Digest // of a change that was read once
-	refused   Digest // of a change that could not be loaded; not tried again
-	busy      bool   // being loaded
-	err       error  // why the file is not what runs; nil when it is
+	current   Digest        // of the generation that runs
+	candidate Digest        // of a change that was read once
+	refused   Digest        // of a change that could not be loaded; not tried again
+	busy      chan struct{} // closed when what is being loaded is done; nil when nothing is
+	err       error         // why the file is not what runs; nil when it is
 	fails     int64
 }
 
@@ -56,6 +58,7 @@ type watched struct {
 type FileStatus struct {
 	Plugin  string
 	File    string
+	Digest  Digest // of the file that was loaded last; what runs may be another one, after a rollback
 	Loading bool
 	Err     error // why the file that is there does not run; nil when it does
 	Failed  int64 // loads that failed since the start
@@ -76,25 +79,75 @@ func NewLoader(r *Runtime, fsys afero.Fs) *Loader {
 // the loader. The error is a *LoadError, or ErrClosed.
 func (l *Loader) Open(ctx context.Context, file string, spec Spec, nowMs int64) (*Plugin, error) {
 	w := &watched{file: file, spec: spec}
+	if err := l.first(ctx, w, nowMs); err != nil {
+		return nil, err
+	}
+	return w.plugin, l.add(w)
+}
+
+// Watch is Open for a plugin that is to run as soon as its file allows it. The error is Open's and says why it does not run
+// yet; unless it is ErrClosed, the file is watched all the same, and Plugin has the plugin once it runs.
+func (l *Loader) Watch(ctx context.Context, file string, spec Spec, nowMs int64) (*Plugin, error) {
+	w := &watched{file: file, spec: spec}
+	if w.err = l.first(ctx, w, nowMs); w.err != nil {
+		w.fails++
+	}
+	if err := l.add(w); err != nil {
+		return nil, err
+	}
+	return w.plugin, w.err
+}
+
+// first loads the file of a plugin that does not run yet.
+func (l *Loader) first(ctx context.Context, w *watched, nowMs int64) error {
 	data, err := l.read(w, nowMs)
 	if err != nil {
-		return nil, &LoadError{Plugin: spec.Name, Err: err}
+		return &LoadError{Plugin: w.spec.Name, Err: err}
 	}
-	m, err := l.r.Load(ctx, data, spec)
+	m, err := l.r.Load(ctx, data, w.spec)
+	if err == nil {
+		w.plugin, err = l.r.NewPlugin(m)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if w.plugin, err = l.r.NewPlugin(m); err != nil {
-		return nil, err
+		w.refused = sha256.Sum256(data)
+		return err
 	}
 	w.current = m.digest
+	return nil
+}
+
+// add puts a file under watch.
+func (l *Loader) add(w *watched) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, errors.Join(ErrClosed, w.plugin.Close())
+	if !l.closed {
+		l.files = append(l.files, w)
+		return nil
 	}
-	l.files = append(l.files, w)
-	return w.plugin, nil
+	if w.plugin == nil {
+		return ErrClosed
+	}
+	return errors.Join(ErrClosed, w.plugin.Close())
+}
+
+// Plugin is the plugin of a name; nil while no file of it could be loaded, and when there is none.
+func (l *Loader) Plugin(name string) *Plugin {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.find(name); w != nil {
+		return w.plugin
+	}
+	return nil
+}
+
+// find finds a file by the name of its plugin. The caller holds mu.
+func (l *Loader) find(name string) *watched {
+	for _, w := range l.files {
+		if w.spec.Name == name {
+			return w
+		}
+	}
+	return nil
 }
 
 // read reads the file of w and notes what stat says of it. The size is checked before anything is read.
@@ -133,7 +186,7 @@ func (l *Loader) Poll(nowMs int64) {
 		return
 	}
 	for _, w := range l.files {
-		if !w.busy {
+		if w.busy == nil {
 			l.look(w, nowMs)
 		}
 	}
@@ -160,7 +213,7 @@ func (l *Loader) look(w *watched, nowMs int64) {
 		w.err, w.candidate = nil, Digest{}
 	case w.refused: // w.err says why
 	case w.candidate:
-		w.candidate, w.busy = Digest{}, true
+		w.candidate, w.busy = Digest{}, make(chan struct{})
 		l.loading.Go(func() { l.load(w, data, digest) })
 	default:
 		w.candidate = digest
@@ -169,64 +222,130 @@ func (l *Loader) look(w *watched, nowMs int64) {
 
 // load runs in the background.
 func (l *Loader) load(w *watched, data []byte, digest Digest) {
-	m, err := l.r.Load(l.ctx, data, w.spec)
-	if err == nil {
-		err = w.plugin.Swap(m)
-	}
+	err := l.install(l.ctx, w, data)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.busy, w.err = false, err
+	l.done(w, digest, err)
+	if err != nil {
+		l.r.log.Warn("plugin not reloaded", "plugin", w.spec.Name, "file", w.file, "err", err)
+	}
+}
+
+// install loads a file and lets it take over. The caller has taken w.
+func (l *Loader) install(ctx context.Context, w *watched, data []byte) error {
+	m, err := l.r.Load(ctx, data, w.spec)
+	if err != nil {
+		return err
+	}
+	if w.plugin != nil {
+		return w.plugin.Swap(m)
+	}
+	p, err := l.r.NewPlugin(m)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	w.plugin = p
+	closed := l.closed
+	l.mu.Unlock()
+	if closed { // Close has not seen it
+		return errors.Join(ErrClosed, p.Close())
+	}
+	l.r.log.Info("plugin loaded", "plugin", w.spec.Name, "digest", m.digest.String())
+	return nil
+}
+
+// done notes how loading a file with a digest ended. The caller holds mu.
+func (l *Loader) done(w *watched, digest Digest, err error) {
+	close(w.busy)
+	w.busy, w.err, w.candidate = nil, err, Digest{}
 	if err != nil {
 		w.refused = digest
 		w.fails++
-		l.r.log.Warn("plugin not reloaded", "plugin", w.spec.Name, "file", w.file, "err", err)
 		return
 	}
 	w.current, w.refused = digest, Digest{}
 }
 
-// Reload loads the file of a plugin now, waits for it, and returns why it failed: what an operator's command does. A file that
-// runs already is no error and changes nothing.
+// Reload loads the file of a plugin now, waits for it, and returns why it failed: what an operator's command does. What runs
+// already is no error and changes nothing.
 func (l *Loader) Reload(ctx context.Context, name string, nowMs int64) error {
-	w, err := l.take(name)
+	w, err := l.take(ctx, name)
 	if err != nil {
 		return err
 	}
-	data, err := l.read(w, nowMs)
-	var m *Module
-	if err == nil && Digest(sha256.Sum256(data)) != w.current {
-		if m, err = l.r.Load(ctx, data, w.spec); err == nil {
-			err = w.plugin.Swap(m)
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w.busy, w.err, w.candidate, w.refused = false, err, Digest{}, Digest{}
-	if err != nil {
-		w.fails++
-		return err
-	}
-	w.current = sha256.Sum256(data)
-	return nil
+	return l.again(ctx, w, nowMs)
 }
 
-// take keeps Poll away from a file.
-func (l *Loader) take(name string) (*watched, error) {
+// again loads the file of w, which the caller has taken, unless it runs already.
+func (l *Loader) again(ctx context.Context, w *watched, nowMs int64) error {
+	data, err := l.read(w, nowMs)
+	digest := Digest(sha256.Sum256(data))
+	if err != nil {
+		digest, err = Digest{}, &LoadError{Plugin: w.spec.Name, Err: err}
+	} else if w.plugin == nil || !w.plugin.Module().isOf(digest, w.spec) {
+		err = l.install(ctx, w, data)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return nil, ErrClosed
+	l.done(w, digest, err)
+	return err
+}
+
+// Change gives a plugin another file or specification, of the same name, and waits until it has taken over. When it cannot, the
+// error says why, what ran goes on, and the new file is watched.
+func (l *Loader) Change(ctx context.Context, file string, spec Spec, nowMs int64) error {
+	w, err := l.take(ctx, spec.Name)
+	if err != nil {
+		return err
 	}
-	for _, w := range l.files {
-		if w.spec.Name == name {
-			if w.busy {
-				return nil, fmt.Errorf("plugins: %s is being loaded", name)
-			}
-			w.busy = true
+	l.mu.Lock()
+	w.file, w.spec, w.current = file, spec, Digest{}
+	l.mu.Unlock()
+	return l.again(ctx, w, nowMs)
+}
+
+// Remove stops watching a plugin, waits for its batches, and closes it.
+func (l *Loader) Remove(ctx context.Context, name string) error {
+	w, err := l.take(ctx, name)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.files = slices.DeleteFunc(l.files, func(x *watched) bool { return x == w })
+	close(w.busy)
+	l.mu.Unlock()
+	if w.plugin == nil {
+		return nil
+	}
+	return w.plugin.Close()
+}
+
+// take waits until nobody loads the file of a plugin, and keeps others away from it until done.
+func (l *Loader) take(ctx context.Context, name string) (*watched, error) {
+	for {
+		l.mu.Lock()
+		w := l.find(name)
+		switch {
+		case l.closed:
+			l.mu.Unlock()
+			return nil, ErrClosed
+		case w == nil:
+			l.mu.Unlock()
+			return nil, fmt.Errorf("plugins: no plugin is called %q", name)
+		case w.busy == nil:
+			w.busy = make(chan struct{})
+			l.mu.Unlock()
 			return w, nil
 		}
+		busy := w.busy
+		l.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("plugins: %s is being loaded: %w", name, ctx.Err())
+		}
 	}
-	return nil, fmt.Errorf("plugins: no plugin is called %q", name)
 }
 
 // Status returns how each plugin's file compares with what runs, in the order of Open.
@@ -235,7 +354,7 @@ func (l *Loader) Status() []FileStatus {
 	defer l.mu.Unlock()
 	var all []FileStatus
 	for _, w := range l.files {
-		all = append(all, FileStatus{Plugin: w.spec.Name, File: w.file, Loading: w.busy, Err: w.err, Failed: w.fails})
+		all = append(all, FileStatus{Plugin: w.spec.Name, File: w.file, Digest: w.current, Loading: w.busy != nil, Err: w.err, Failed: w.fails})
 	}
 	return all
 }
@@ -257,6 +376,9 @@ func (l *Loader) Close() error {
 	l.loading.Wait()
 	var errs []error
 	for _, w := range files {
+		if w.plugin == nil {
+			continue
+		}
 		if err := w.plugin.Close(); err != nil && !errors.Is(err, ErrClosed) {
 			errs = append(errs, err)
 		}

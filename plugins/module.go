@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -47,16 +48,21 @@ type Module struct {
 	closed  atomic.Bool
 	standby atomic.Bool  // another generation has taken over: instances are not kept
 	made    atomic.Int64 // instances that were ever started
+
+	memoryNow, memoryHigh atomic.Int64 // bytes: of all open instances, and the most that one has had
+	loadNs                int64        // that Load took
 }
 
 // Load checks, rewrites and compiles a file and starts one instance of it; nothing of the plugin runs before all checks passed.
 // It takes up to seconds for a Go guest that is not in the cache, so it belongs in the background. The file is not kept. The
 // error is a *LoadError. Load does not reserve memory: NewPlugin does.
 func (r *Runtime) Load(ctx context.Context, file []byte, spec Spec) (*Module, error) {
+	began := r.mono()
 	m, err := r.load(ctx, file, spec.withDefaults())
 	if err != nil {
 		return nil, &LoadError{Plugin: spec.Name, Digest: sha256.Sum256(file), Err: err}
 	}
+	m.loadNs = r.mono() - began
 	return m, nil
 }
 
@@ -194,8 +200,21 @@ func (m *Module) begin() (*instance, error) {
 	}
 	m.open.Add(1)
 	m.made.Add(1)
+	m.measure(in)
 	return in, nil
 }
+
+// measure notes how large an instance has become.
+func (m *Module) measure(in *instance) {
+	size := int64(in.mem.Size())
+	m.memoryNow.Add(size - in.noted)
+	in.noted = size
+	for high := m.memoryHigh.Load(); size > high && !m.memoryHigh.CompareAndSwap(high, size); high = m.memoryHigh.Load() {
+	}
+}
+
+// busy is how many instances batches have.
+func (m *Module) busy() int64 { return int64(cap(m.slots) - len(m.slots)) }
 
 // borrow waits for an instance that is free, or for the right to start one. The caller gives it back with giveBack.
 func (m *Module) borrow(ctx context.Context) (*instance, error) {
@@ -220,6 +239,7 @@ func (m *Module) borrow(ctx context.Context) (*instance, error) {
 
 // giveBack takes an instance back. A dead or worn one is closed.
 func (m *Module) giveBack(in *instance) {
+	m.measure(in)
 	if in.worn() || m.standby.Load() {
 		m.discard(in)
 		m.slots <- nil
@@ -231,6 +251,7 @@ func (m *Module) giveBack(in *instance) {
 func (m *Module) discard(in *instance) {
 	in.close()
 	m.open.Add(-1)
+	m.memoryNow.Add(-in.noted)
 }
 
 // shed closes the instances that are idle. The module stays usable.
@@ -284,6 +305,11 @@ func (m *Module) Hooks() []abi.Hook {
 		}
 	}
 	return all
+}
+
+// isOf says whether the module was made of a file with a digest, with a specification.
+func (m *Module) isOf(digest Digest, spec Spec) bool {
+	return m.digest == digest && reflect.DeepEqual(m.spec, spec.withDefaults())
 }
 
 // Spec is what the module was loaded with, defaults filled in.

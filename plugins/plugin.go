@@ -94,7 +94,7 @@ func (p *Plugin) Decide(ctx context.Context, call Call, records []abi.Record, a 
 	}
 	defer p.busy.Done()
 	defer g.users.Done()
-	a.Digest, a.Generation = g.m.digest, g.number
+	a.Digest, a.Generation, a.Targets = g.m.digest, g.number, g.m.spec.Targets
 	d := decider{ctx: ctx, m: g.m, call: call, records: records, a: a, limit: g.m.spec.Policy.QuarantineAfter}
 	switch {
 	case call.Hook == 0 || call.Hook >= abi.Hooks || !g.m.hooks[call.Hook]:
@@ -238,6 +238,8 @@ func (p *Plugin) Swap(m *Module) error {
 // still needs another one.
 func (p *Plugin) retire(g *generation) {
 	if g != nil {
+		_, dropped := g.m.logs.lines()
+		p.counters.logDropped += dropped
 		p.retiring.Go(func() {
 			g.users.Wait()
 			g.m.Close()

@@ -21,6 +21,9 @@ type Options struct {
 	// Interpreter runs plugins without compiling them: slower by a factor of fifty, with the same results.
 	Interpreter bool
 
+	// Mono is a clock in ns for how long loading takes; nil: nothing is measured.
+	Mono func() int64
+
 	// Log takes what plugins write and what the runtime has to say; nil discards.
 	Log *slog.Logger
 }
@@ -74,6 +77,14 @@ func (r *Runtime) Close() error {
 	}
 	r.closed = true
 	return nil
+}
+
+// mono is the clock.
+func (r *Runtime) mono() int64 {
+	if r.o.Mono == nil {
+		return 0
+	}
+	return r.o.Mono()
 }
 
 // CacheStats say how often compiled code was found, made, and made anew because it was damaged.

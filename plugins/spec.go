@@ -147,6 +147,9 @@ type Spec struct {
 	Grants Grants          //
 	Limits Limits          //
 	Config json.RawMessage // a JSON object for tw_configure; nil for none
+
+	// Targets are what the verdict route names by index; an index beyond them fails the record. Nil: any index is taken.
+	Targets []string
 }
 
 func (s Spec) withDefaults() Spec {

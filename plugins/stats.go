@@ -6,6 +6,7 @@ import "github.com/tidewheel/tidewheel/plugins/abi"
 type counters struct {
 	batches, records, fuel, deaths  int64
 	quarantines, rollbacks, reloads int64
+	logDropped                      int64 // of generations that are gone
 	verdicts                        [abi.Defer + 1]int64
 	failures                        [classes]int64
 }
@@ -29,8 +30,16 @@ type Stats struct {
 	Reloads          int64
 	Rollbacks        int64
 	Instances        int64 // open now, of the current generation
+	Busy             int64 // of Instances, those that a batch has
 	Started          int64 // ever, of the current generation
-	LogDropped       int64 // lines above the rate, of the current generation
+	Memory           int64 // bytes of the open instances' memories
+	MemoryHigh       int64 // bytes that one instance of the current generation has had at most
+	LogDropped       int64 // lines above the rate
+
+	LoadNs   int64   // that checking, compiling and starting the current generation took; 0 without Options.Mono
+	UntilMs  int64   // when a quarantine ends, ms since the epoch; 0 without one
+	Trial    int     // batches that the current generation has to pass before it is trusted
+	Previous *Digest // of the generation that Rollback makes current; nil without one
 
 	LastFailure   *Failure // nil when nothing has failed
 	LastFailureMs int64    // ms since the epoch
@@ -52,7 +61,9 @@ func (p *Plugin) count(call Call, a *Answer) {
 		}
 		if x.Failure != nil {
 			c.failures[min(x.Failure.Class, classes-1)]++
-			p.last, p.lastMs = x.Failure, call.NowMs
+			if x.Failure.Class != ClassOff { // which says nothing that is not known
+				p.last, p.lastMs = x.Failure, call.NowMs
+			}
 		}
 	}
 }
@@ -78,7 +89,17 @@ func (p *Plugin) Stats() Stats {
 			s.Failures[Class(k).String()] = n
 		}
 	}
-	_, s.LogDropped = m.logs.lines()
+	_, dropped := m.logs.lines()
+	s.LogDropped = c.logDropped + dropped
+	s.Busy, s.Memory, s.MemoryHigh, s.LoadNs, s.Trial = m.busy(), m.memoryNow.Load(), m.memoryHigh.Load(), m.loadNs, p.trial
+	if p.state != Active {
+		s.UntilMs = p.until
+	}
+	if p.previous != nil {
+		_, dropped := p.previous.m.logs.lines()
+		s.LogDropped += dropped
+		s.Previous = &p.previous.m.digest
+	}
 	return s
 }
 

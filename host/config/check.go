@@ -27,10 +27,10 @@ func (k *key) check(text string) error {
 		return trimmed(err, "schedule: ")
 	case "address":
 		return checkAddress(text)
-	case "name":
+	case "name", "topics":
 		return trimmed(message.ValidTopic(text), "message: ")
 	}
-	return nil
+	return k.checkPlugin(text)
 }
 
 // trimmed is an error without the name of the package that it comes from, which tells a user nothing.
@@ -77,6 +77,7 @@ func (l *loader) checkTogether() {
 	if c.Listen.TLSCert == "" {
 		missing = append(missing, "[listen] tls_cert and tls_key")
 	}
+	l.checkPluginsTogether()
 	if len(missing) > 0 && !loopback(c.Listen.HTTP) {
 		l.blame("listen.http", fmt.Sprintf("other machines can reach %q: set %s, or listen on 127.0.0.1",
 			c.Listen.HTTP, strings.Join(missing, ", ")))

@@ -29,6 +29,10 @@ type Config struct {
 	Logging     LoggingTable `toml:"logging" doc:"What the server says of itself, on standard error."`
 	Topics      []TopicTable `toml:"topic" doc:"A topic that the server makes when it starts, if it is missing; one table for each. A topic that is no longer in the file stays, with its messages."`
 
+	PluginHost PluginsTable  `toml:"plugins" doc:"WASM plugins: where their files are, and what they may take together."`
+	Plugins    []PluginTable `toml:"plugin" live:"true" doc:"A plugin that decides about messages; one table for each. A running server takes over what changes here, one batch of messages being decided by one version of a plugin."`
+
+	dir     string            // of the file; "." without one
 	origins map[string]string // by key: where the value comes from; a key that is not there has its default
 }
 
@@ -110,7 +114,7 @@ func (t LoggingTable) Slog() slog.Level {
 
 // TopicTable is one [[topic]].
 type TopicTable struct {
-	Name   string `toml:"name" required:"true" unit:"name" live:"true" doc:"The name: 1 to 127 of A-Z a-z 0-9 _ % -."`
+	Name   string `toml:"name" required:"true" example:"orders" unit:"name" live:"true" doc:"The name: 1 to 127 of A-Z a-z 0-9 _ % -."`
 	Queues int    `toml:"queues" default:"auto" auto:"as queues of [broker]" min:"1" max:"65536" unit:"queues" live:"true" doc:"Queues of the topic. A topic that has another number gets this one."`
 }
 
@@ -199,6 +203,7 @@ func (c *Config) Memory() int64 {
 		c.share(32<<20) + // merges
 		or(int64(c.Log.Tail), 32<<20) + or(int64(c.Timer.BitsCache), 8<<20) +
 		c.share(8<<20) + 2<<20 + // tails of ConsumeQueues, rings
-		int64(b.QueueBytes) + b.UnsyncedBytes
+		int64(b.QueueBytes) + b.UnsyncedBytes +
+		c.pluginMemory()
 	return sum >> 20 << 20 // it is printed
 }

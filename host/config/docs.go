@@ -22,7 +22,7 @@ its unit, and a value out of its range are refused, all of them in one report.
 **Variables**: ` + "`TIDEWHEEL_SECTION__KEY`" + ` for a key in a table, ` + "`TIDEWHEEL_KEY`" + ` for one above all tables, as
 ` + "`TIDEWHEEL_TIMER__MAX_DELAY=30d`" + ` and ` + "`TIDEWHEEL_DATA_DIR=/srv/tidewheel`" + `. An unknown one is refused, but for
 ` + "`TIDEWHEEL_URL`, `_TOKEN`, `_CTX`, `_VOLUME` and `_SEED`" + `, which are no keys, and those that Kubernetes and Docker make for a
-service called tidewheel.
+service called tidewheel. ` + "`TIDEWHEEL_SECRET_NAME`" + ` has a secret that a plugin's table asks for.
 
 The last column says whether a change takes effect in a running server (live) or when it starts again (restart).
 `
@@ -33,14 +33,20 @@ func Reference() string {
 	b.WriteString(referenceHead)
 	t := schema()
 	referenceTable(&b, "Above all tables", t)
+	referenceTables(&b, t)
+	return b.String()
+}
+
+// referenceTables writes the tables of a table, each with those below it.
+func referenceTables(b *strings.Builder, t *table) {
 	for _, s := range t.tables {
 		title := "[" + s.name + "]"
 		if s.list {
 			title = "[[" + s.name + "]]"
 		}
-		referenceTable(&b, "`"+title+"`", s)
+		referenceTable(b, "`"+title+"`", s)
+		referenceTables(b, s)
 	}
-	return b.String()
 }
 
 func referenceTable(b *strings.Builder, title string, t *table) {

@@ -57,7 +57,7 @@ func Load(src Source) (*Config, error) {
 // Parse is Load with the content of the file given; src.File only names it. It keeps nothing of data.
 func Parse(src Source, data []byte) (*Config, error) {
 	l := &loader{src: src, cfg: Default()}
-	l.cfg.origins = map[string]string{}
+	l.cfg.origins, l.cfg.dir = map[string]string{}, filepath.Dir(src.File)
 	l.root = reflect.ValueOf(l.cfg).Elem()
 	l.file(string(data))
 	l.environ()
@@ -163,7 +163,7 @@ func (l *loader) environ() {
 	seen := map[string]bool{}
 	for _, entry := range slices.SortedStableFunc(slices.Values(l.src.Environ), byName) {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notKeys, name) || seen[name] {
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(notKeys, name) || strings.HasPrefix(name, secretPrefix) || seen[name] {
 			continue
 		}
 		seen[name] = true
@@ -180,6 +180,8 @@ func (l *loader) environ() {
 			continue
 		case strings.HasPrefix(name, envPrefix+"TOPIC__"):
 			problem.Text = "topics stand in a file only, as [[topic]]"
+		case strings.HasPrefix(name, envPrefix+"PLUGIN__"):
+			problem.Text = "plugins stand in a file only, as [[plugin]]"
 		default:
 			problem.Text = "unknown variable" + didYouMean(name, names)
 		}
@@ -247,6 +249,7 @@ func (l *loader) file(doc string) {
 	l.lines = lines(clean)
 	l.walk(schema(), l.root, tree, "")
 	l.checkTopics()
+	l.checkPlugins()
 }
 
 // withoutMark cuts off the byte order marks that the decoder does not mind.

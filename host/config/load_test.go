@@ -74,11 +74,11 @@ queus = 4
 		}},
 
 		{"unknown table", "[timre]\nlanes = 1\nx = 2", []string{`t.toml:1: timre: unknown key; did you mean "timer"?`}},
-		{"table of a later version", "[listen]\nhttp = \"[::1]:80\"\nremoting = \"127.0.0.1:10911\"\n[console]\nenabled = true\n[[plugin]]\nname = \"x\"",
+		{"table of a later version", "[listen]\nhttp = \"[::1]:80\"\nremoting = \"127.0.0.1:10911\"\n[console]\nenabled = true\n[[account]]\nname = \"x\"",
 			[]string{
 				"t.toml:3: listen.remoting: unknown key; here may stand http, tls_cert, tls_key",
-				"t.toml:4: console: unknown key; here may stand data_dir, durability, sync_interval, profile, memory_limit, no_lock, and the tables timer, log, listen, auth, limits, broker, group, logging, topic",
-				"t.toml:6: plugin: unknown key; here may stand",
+				"t.toml:4: console: unknown key; here may stand data_dir, durability, sync_interval, profile, memory_limit, no_lock, and the tables timer, log, listen, auth, limits, broker, group, logging, topic, plugins, plugin",
+				"t.toml:6: account: unknown key; here may stand",
 			}},
 		{"key without its table", "retention = \"3d\"", []string{`t.toml:1: retention: unknown key; there is "retention" in [log]`}},
 		{"key in another table", "[log]\ndata_dir = \"x\"", []string{`t.toml:2: log.data_dir: unknown key; there is "data_dir" above all tables`}},

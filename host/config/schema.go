@@ -11,7 +11,8 @@ import (
 
 // table is what may stand in a table of the file.
 type table struct {
-	name   string // "timer"; empty for the top
+	name   string // "timer", "plugin.limits"; empty for the top
+	word   string // the last word of the name
 	doc    string
 	field  int  // of the struct above
 	list   bool // [[name]]
@@ -30,6 +31,8 @@ const (
 	kindSize
 	kindDuration
 	kindSecret
+	kindTexts
+	kindObject
 )
 
 var kinds = map[reflect.Type]kind{
@@ -39,6 +42,8 @@ var kinds = map[reflect.Type]kind{
 	reflect.TypeFor[Size]():     kindSize,
 	reflect.TypeFor[Duration](): kindDuration,
 	reflect.TypeFor[Secret]():   kindSecret,
+	reflect.TypeFor[[]string](): kindTexts,
+	reflect.TypeFor[Object]():   kindObject,
 }
 
 // key is a key with what its tags say.
@@ -47,46 +52,47 @@ type key struct {
 	field                int // of the table's struct
 	kind                 kind
 	def, auto, unit, doc string
+	example              string // of a required one
 	min, max             string
 	words                []string // oneof
 	live, required       bool
 }
 
 // schema is that of Config.
-var schema = sync.OnceValue(func() *table { return newTable("", reflect.TypeFor[Config]()) })
+var schema = sync.OnceValue(func() *table { return newTable("", reflect.TypeFor[Config](), false) })
 
 // newTable reads the tags of a struct. What stands in tags is constant, so a mistake there is found by any test, and
-// panics.
-func newTable(name string, typ reflect.Type) *table {
-	t := &table{name: name, typ: typ}
+// panics. All keys of a live table are live.
+func newTable(name string, typ reflect.Type, live bool) *table {
+	t := &table{name: name, word: name[strings.LastIndexByte(name, '.')+1:], typ: typ}
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		word := f.Tag.Get("toml")
 		if !f.IsExported() {
 			continue
 		}
-		k, isKey := kinds[f.Type]
-		switch {
-		case isKey:
-			t.keys = append(t.keys, newKey(name, word, i, k, f.Tag))
+		live := live || f.Tag.Get("live") == "true"
+		if k, isKey := kinds[f.Type]; isKey {
+			t.keys = append(t.keys, newKey(name, word, i, k, live, f.Tag))
 			continue
-		case f.Type.Kind() == reflect.Slice:
-			t.tables = append(t.tables, newTable(word, f.Type.Elem()))
-		default:
-			t.tables = append(t.tables, newTable(word, f.Type))
 		}
-		sub := t.tables[len(t.tables)-1]
-		sub.list, sub.field, sub.doc = f.Type.Kind() == reflect.Slice, i, f.Tag.Get("doc")
+		list, of := f.Type.Kind() == reflect.Slice, f.Type
+		if list {
+			of = of.Elem()
+		}
+		sub := newTable(join(name, word), of, live)
+		sub.list, sub.field, sub.doc = list, i, f.Tag.Get("doc")
+		t.tables = append(t.tables, sub)
 	}
 	return t
 }
 
-func newKey(table, word string, field int, kind kind, tag reflect.StructTag) *key {
+func newKey(table, word string, field int, kind kind, live bool, tag reflect.StructTag) *key {
 	k := &key{
 		table: table, word: word, field: field, kind: kind,
 		def: tag.Get("default"), auto: tag.Get("auto"), unit: tag.Get("unit"), doc: tag.Get("doc"),
 		min: tag.Get("min"), max: tag.Get("max"), words: strings.Fields(tag.Get("oneof")),
-		live: tag.Get("live") == "true", required: tag.Get("required") == "true",
+		example: tag.Get("example"), live: live, required: tag.Get("required") == "true",
 	}
 	for _, text := range []string{k.min, k.max} {
 		if _, err := k.number(text); text != "" && err != nil {
@@ -134,7 +140,7 @@ func (t *table) key(word string) (k *key, inFile bool) {
 // sub finds a table by its name.
 func (t *table) sub(name string) *table {
 	for _, s := range t.tables {
-		if s.name == name {
+		if s.word == name {
 			return s
 		}
 	}
@@ -156,7 +162,7 @@ func (t *table) each(v reflect.Value, fn func(k *key, in reflect.Value)) {
 // defaults fills a struct.
 func (t *table) defaults(v reflect.Value) {
 	t.each(v, func(k *key, in reflect.Value) {
-		if k.required || k.kind == kindSecret {
+		if k.required || k.kind == kindSecret || k.kind == kindObject {
 			return
 		}
 		if err := k.set(in, k.def); err != nil {
@@ -182,7 +188,12 @@ func (k *key) set(in reflect.Value, text string) error {
 		if text == "" {
 			return errors.New("it is empty")
 		}
+		if err := k.check(text); err != nil {
+			return err
+		}
 		f.Set(reflect.ValueOf(Secret{text}))
+	case kindTexts:
+		return k.setTexts(f, text)
 	case kindBool:
 		if text != "true" && text != "false" {
 			return errors.New("allowed is true, false")
@@ -198,6 +209,22 @@ func (k *key) set(in reflect.Value, text string) error {
 		}
 		f.SetInt(n)
 	}
+	return nil
+}
+
+// setTexts sets a list, which as one text has commas between its items.
+func (k *key) setTexts(f reflect.Value, text string) error {
+	var list []string
+	for _, one := range strings.Split(text, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		if err := k.check(one); err != nil {
+			return err
+		}
+		list = append(list, one)
+	}
+	f.Set(reflect.ValueOf(list))
 	return nil
 }
 
@@ -243,7 +270,7 @@ func (k *key) allowed() string {
 	case k.min != "":
 		s = k.min + " to " + k.max
 	}
-	if k.kind == kindNumber {
+	if k.kind == kindNumber && k.unit != "" {
 		s += " " + k.unit
 	}
 	if k.auto != "" {
@@ -260,12 +287,26 @@ func (k *key) text(in reflect.Value) string {
 		return "auto"
 	case k.kind == kindText:
 		return f.String()
+	case k.kind == kindTexts:
+		return strings.Join(f.Interface().([]string), ", ")
 	}
 	return fmt.Sprint(f.Interface())
 }
 
 // literal writes a value as the file has it.
 func (k *key) literal(text string) string {
+	if k.kind == kindTexts {
+		var items []string
+		for _, one := range strings.Split(text, ", ") {
+			if one != "" {
+				items = append(items, strconv.Quote(one))
+			}
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	if k.kind == kindObject {
+		return "{}"
+	}
 	if k.kind == kindBool || k.kind == kindNumber && text != "auto" {
 		return text
 	}

@@ -21,17 +21,19 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 )
 
-// everyKey calls fn for the keys of Config, topics included.
-func everyKey(fn func(k *key)) {
-	schema().each(reflect.ValueOf(&Config{}).Elem(), func(k *key, _ reflect.Value) { fn(k) })
-	for _, k := range schema().sub("topic").keys {
-		fn(k)
+// everyKey calls fn for the keys of Config, those of tables that repeat included, with a struct that holds each.
+func everyKey(fn func(k *key, in reflect.Value)) {
+	schema().each(reflect.ValueOf(&Config{}).Elem(), fn)
+	for _, s := range schema().tables {
+		if s.list {
+			s.each(reflect.New(s.typ).Elem(), fn)
+		}
 	}
 }
 
 func TestTags(t *testing.T) {
 	words := map[string]string{}
-	everyKey(func(k *key) {
+	everyKey(func(k *key, in reflect.Value) {
 		numeric := k.kind == kindNumber || k.kind == kindSize || k.kind == kindDuration
 		switch {
 		case k.word == "" || k.word != strings.ToLower(k.word) || strings.Contains(k.word, "__"):
@@ -42,21 +44,15 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s: a number has a range and nothing else has one", k.name())
 		case (k.def == "auto") != (k.auto != ""):
 			t.Errorf("%s: default is %q, auto is %q", k.name(), k.def, k.auto)
-		case k.unit == "" && k.kind != kindBool && len(k.words) == 0:
+		case k.unit == "" && k.kind != kindBool && len(k.words) == 0 && k.word != "order":
 			t.Errorf("%s has no unit", k.name())
-		case k.required && k.def != "", !k.required && k.def == "" && k.unit != "file":
+		case k.required && k.def != "", !k.required && k.def == "" && !mayBeEmpty(k):
 			t.Errorf("%s: default is %q, required is %v", k.name(), k.def, k.required)
+		case k.required != (k.example != ""):
+			t.Errorf("%s: a key that must be given has an example, and no other one: %q", k.name(), k.example)
 		}
 		// A default is written as the key's value is printed, so that show, docs and init say the same.
-		if !k.required {
-			in := reflect.New(reflect.TypeFor[Config]()).Elem()
-			owner := schema().sub(k.table)
-			switch {
-			case owner != nil && owner.list:
-				in = reflect.New(owner.typ).Elem()
-			case owner != nil:
-				in = in.Field(owner.field)
-			}
+		if !k.required && k.kind != kindSecret && k.kind != kindObject {
 			if err := k.set(in, k.def); err != nil || k.text(in) != k.def {
 				t.Errorf("%s: default %q is printed as %q, %v", k.name(), k.def, k.text(in), err)
 			}
@@ -66,19 +62,29 @@ func TestTags(t *testing.T) {
 		}
 		words[k.variable()] = k.name()
 	})
-	for _, table := range schema().tables {
-		if table.doc == "" {
-			t.Errorf("[%s] has no doc", table.name)
+	var docs func(of *table)
+	docs = func(of *table) {
+		for _, table := range of.tables {
+			if table.doc == "" {
+				t.Errorf("[%s] has no doc", table.name)
+			}
+			docs(table)
 		}
 	}
+	docs(schema())
 	if most := schema().sub("topic").keys[1].max; most != strconv.Itoa(record.MaxQueues) {
 		t.Errorf("a topic may have %s queues, the engine says %d", most, record.MaxQueues)
 	}
 }
 
+// mayBeEmpty says whether a key without a value is one that makes sense.
+func mayBeEmpty(k *key) bool {
+	return k.unit == "file" || k.unit == "SHA-256" || k.kind == kindTexts || k.kind == kindSecret || k.kind == kindObject
+}
+
 // other is a value of a key that is not its default.
 func other(k *key) string {
-	for _, text := range append([]string{k.max, k.min, "1TiB", "true", "1s 2s", "127.0.0.1:1"}, k.words...) {
+	for _, text := range append([]string{k.max, k.min, "1TiB", "true", "1s 2s", "127.0.0.1:1", "elsewhere"}, k.words...) {
 		if text != "" && text != k.def && k.set(k.holder(reflect.ValueOf(&Config{}).Elem()), text) == nil {
 			return text
 		}
@@ -91,6 +97,8 @@ func TestEveryOptionHasItsKey(t *testing.T) {
 	elsewhere := map[string]bool{ // the server uses them
 		"data_dir": true, "memory_limit": true, "listen.http": true, "listen.tls_cert": true, "listen.tls_key": true,
 		"auth.tokens_file": true, "logging.format": true, "logging.level": true,
+		"plugins.dir": true, "plugins.cache_dir": true, "plugins.reload_interval": true, "plugins.memory_total": true,
+		"plugins.require_pin": true,
 	}
 	var flags []Flag
 	schema().each(reflect.ValueOf(&Config{}).Elem(), func(k *key, _ reflect.Value) {
@@ -120,7 +128,7 @@ func TestEveryOptionHasItsKey(t *testing.T) {
 			switch {
 			case name == "broker.Options.Engine":
 				compare("engine.Options", a.Field(i), b.Field(i))
-			case name == "engine.Options.Progress": // a function
+			case name == "engine.Options.Progress", name == "engine.Options.Stage", name == "broker.Options.Hooks": // of the server
 			case a.Field(i).Equal(b.Field(i)):
 				t.Errorf("%s has no key", name)
 			}
@@ -200,13 +208,14 @@ func TestDefaultsAreTheEngines(t *testing.T) {
 		}
 		source += strings.ReplaceAll(string(text), " ", "")
 	}
-	everyKey(func(k *key) {
+	everyKey(func(k *key, _ reflect.Value) {
 		n, _, _ := strings.Cut(k.auto, " ")
 		n = strings.ReplaceAll(strings.Trim(n, ",;"), ",", "")
 		if s, err := parseSize(n); err == nil {
 			n = fmt.Sprintf("%d<<20", s>>20)
 		}
-		other := k.table == "topic" || k.name() == "memory_limit" // TestMemory
+		top, _, _ := strings.Cut(k.table, ".")
+		other := top == "topic" || strings.HasPrefix(top, "plugin") || k.name() == "memory_limit" // TestMemory, package pluginhost
 		if k.auto != "" && !other && !strings.Contains(source, n) {
 			t.Errorf("%s: auto is said to be %q, and the engine does not have %q", k.name(), k.auto, n)
 		}
@@ -294,7 +303,7 @@ func TestSecret(t *testing.T) {
 	if err := os.WriteFile(file, []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	table := newTable("", reflect.TypeFor[withSecret]())
+	table := newTable("", reflect.TypeFor[withSecret](), false)
 	load := func(doc string) (withSecret, *loader) {
 		var c withSecret
 		l := &loader{src: Source{File: filepath.Join(dir, "t.toml")}, cfg: &Config{origins: map[string]string{}}}

@@ -18,10 +18,11 @@ type Setting struct {
 	Variable string `json:"variable,omitempty"` // that sets it; empty: none does
 	Live     bool   `json:"live"`               // can change while a server runs
 
-	raw string // the value, also of a secret
+	raw  string // the value, also of a secret
+	item string // "plugin.NAME", for a key of a plugin: they change together
 }
 
-// Settings lists every key in the order of the reference, then the topics. The list is the caller's.
+// Settings lists every key in the order of the reference, then the topics and the plugins. The list is the caller's.
 func (c *Config) Settings() []Setting {
 	var list []Setting
 	root := reflect.ValueOf(c).Elem()
@@ -42,14 +43,22 @@ func (c *Config) listed(t *table, tables reflect.Value) []Setting {
 	var list []Setting
 	for i := range tables.Len() {
 		in := tables.Index(i)
-		name := t.name + "." + t.keys[0].text(in)
-		for _, k := range t.keys[1:] {
-			origin := c.origins[child(item(t.name, i), k.word)]
-			if origin == "" {
-				origin = c.origins[child(item(t.name, i), t.keys[0].word)]
+		at, name := item(t.name, i), child(t.name, t.keys[0].text(in))
+		t.each(in, func(k *key, in reflect.Value) {
+			if k == t.keys[0] {
+				return
 			}
-			list = append(list, k.setting(in, child(name, k.word), origin))
-		}
+			below := strings.TrimPrefix(join(k.table, k.word), t.name+".")
+			origin := c.origins[join(at, below)]
+			if origin == "" {
+				origin = c.origins[child(at, t.keys[0].word)]
+			}
+			s := k.setting(in, join(name, below), origin)
+			if t.name == "plugin" {
+				s.item = name
+			}
+			list = append(list, s)
+		})
 	}
 	return list
 }
@@ -57,8 +66,11 @@ func (c *Config) listed(t *table, tables reflect.Value) []Setting {
 func (k *key) setting(in reflect.Value, name, origin string) Setting {
 	s := Setting{Key: name, Value: k.text(in), Origin: origin, Default: k.def, Live: k.live}
 	s.raw = s.Value
-	if secret, ok := in.Field(k.field).Interface().(Secret); ok {
-		s.raw = secret.Reveal()
+	switch v := in.Field(k.field).Interface().(type) {
+	case Secret:
+		s.raw = v.Reveal()
+	case Object:
+		s.raw = string(v.Reveal())
 	}
 	if origin == "" {
 		s.Origin = OriginDefault
@@ -68,7 +80,8 @@ func (k *key) setting(in reflect.Value, name, origin string) Setting {
 
 // Changed compares a running configuration with the next one, as after SIGHUP: live are the keys that the caller can put
 // into force while the server runs, restart those for which it has to start again. Both are in the order of Settings. A
-// topic that is new is live; one that is gone is in neither, since nothing happens to it.
+// topic that is new is live; one that is gone is in neither, since nothing happens to it. Of a plugin that is new, other or
+// gone there is "plugin.NAME".
 func (c *Config) Changed(next *Config) (live, restart []string) {
 	before := map[string]string{}
 	for _, s := range c.Settings() {
@@ -78,10 +91,20 @@ func (c *Config) Changed(next *Config) (live, restart []string) {
 		old, known := before[s.Key]
 		switch {
 		case known && old == s.raw:
+		case s.item != "":
+			if !slices.Contains(live, s.item) {
+				live = append(live, s.item)
+			}
 		case s.Live:
 			live = append(live, s.Key)
 		default:
 			restart = append(restart, s.Key)
+		}
+	}
+	for i := range c.Plugins {
+		name := c.Plugins[i].Name
+		if !slices.ContainsFunc(next.Plugins, func(p PluginTable) bool { return p.Name == name }) {
+			live = append(live, child("plugin", name))
 		}
 	}
 	return live, restart
@@ -107,11 +130,11 @@ func (c *Config) ChangedTopics(next *Config) []TopicTable {
 // stay as they are.
 func (c *Config) With(next *Config) *Config {
 	sum := *c
-	sum.Topics = slices.Clone(next.Topics)
+	sum.Topics, sum.Plugins = slices.Clone(next.Topics), slices.Clone(next.Plugins)
 	sum.origins = map[string]string{}
 	from, into := reflect.ValueOf(next).Elem(), reflect.ValueOf(&sum).Elem()
 	for key, origin := range next.origins {
-		if strings.HasPrefix(key, "topic[") {
+		if strings.HasPrefix(key, "topic[") || strings.HasPrefix(key, "plugin[") {
 			sum.origins[key] = origin
 		}
 	}

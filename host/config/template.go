@@ -21,17 +21,25 @@ func Template() string {
 	b.WriteString(templateHead)
 	t := schema()
 	templateKeys(&b, t)
+	templateTables(&b, t, "")
+	return b.String()
+}
+
+// templateTables writes the tables of a table; those of a list stand behind a "#", which is lead.
+func templateTables(b *strings.Builder, t *table, lead string) {
 	for _, s := range t.tables {
 		b.WriteByte('\n')
 		b.WriteString(wrap(s.doc, "# ", templateWidth))
+		below := lead
 		if s.list {
-			fmt.Fprintf(&b, "#[[%s]]\n", s.name)
+			below = "#"
+			fmt.Fprintf(b, "#[[%s]]\n", s.name)
 		} else {
-			fmt.Fprintf(&b, "[%s]\n", s.name)
+			fmt.Fprintf(b, "%s[%s]\n", lead, s.name)
 		}
-		templateKeys(&b, s)
+		templateKeys(b, s)
+		templateTables(b, s, below)
 	}
-	return b.String()
 }
 
 func templateKeys(b *strings.Builder, t *table) {
@@ -42,14 +50,18 @@ func templateKeys(b *strings.Builder, t *table) {
 		}
 		def := k.def
 		if k.required {
-			def = "orders"
+			def = k.example
 		}
 		if k.min != "" || len(k.words) > 0 {
 			text += " Allowed: " + k.allowed() + "."
 		}
 		b.WriteByte('\n')
 		b.WriteString(wrap(text, "# ", templateWidth))
-		fmt.Fprintf(b, "#%s = %s\n", k.word, k.literal(def))
+		word := k.word
+		if k.kind == kindSecret {
+			word += fileSuffix
+		}
+		fmt.Fprintf(b, "#%s = %s\n", word, k.literal(def))
 	}
 }
 

@@ -28,19 +28,34 @@ func (l *loader) walk(t *table, in reflect.Value, tree map[string]any, at string
 		case isTable:
 			l.walk(sub, in.Field(sub.field), content, path)
 		default:
-			l.bad(path, fmt.Sprintf("it is a table: write [%s], and the keys below it", word))
+			l.bad(path, fmt.Sprintf("it is a table: write [%s], and the keys below it", sub.name))
 		}
 	}
 }
 
 // value sets one key.
 func (l *loader) value(k *key, in reflect.Value, value any, inFile bool, path string) {
+	switch {
+	case k.kind == kindTexts:
+		l.texts(k, in, value, path)
+		return
+	case k.kind == kindObject:
+		in.Field(k.field).Set(reflect.ValueOf(l.object(value, path)))
+		l.cfg.origins[path] = l.place(path)
+		return
+	case k.kind == kindSecret && k.within() != "" && !inFile:
+		l.secretKey(k, in, value, path)
+		return
+	}
 	text, err := k.fromTOML(value, inFile)
 	if err != nil {
 		l.bad(path, err.Error())
 		return
 	}
-	if k.unit == "path" || k.unit == "file" || inFile {
+	if inFile && text == "" {
+		return // as without it
+	}
+	if k.unit == "path" || k.unit == "file" || inFile || k.unit == "directory" && text != "auto" {
 		text = l.absolute(text)
 	}
 	// The file of a secret is a key of its own in the file, and none anywhere else.
@@ -51,6 +66,69 @@ func (l *loader) value(k *key, in reflect.Value, value any, inFile bool, path st
 	if err := l.assign(k, in, text, inFile, name, l.place(path)); err != nil {
 		l.bad(path, err.Error())
 	}
+}
+
+// texts sets a list of texts. Each of them is checked by itself, since each may stand on a line of its own.
+func (l *loader) texts(k *key, in reflect.Value, value any, path string) {
+	items, ok := value.([]any)
+	if !ok {
+		l.bad(path, `it must be a list of texts, as in ["a", "b"]`)
+		return
+	}
+	var list []string
+	for i, one := range items {
+		text, ok := one.(string)
+		switch err := k.check(text); {
+		case !ok:
+			l.bad(item(path, i), "it must be text in quotes")
+		case text == "" || strings.ContainsRune(text, ','):
+			l.bad(item(path, i), fmt.Sprintf("%q is empty, or has a comma in it", shorten(text)))
+		case err != nil:
+			l.bad(item(path, i), fmt.Sprintf("%q: %v", shorten(text), err))
+		case slices.Contains(list, text):
+			l.bad(item(path, i), fmt.Sprintf("%q is there twice", text))
+		default:
+			list = append(list, text)
+		}
+	}
+	if k.required && len(items) == 0 {
+		l.bad(path, "it is empty"+k.choices())
+	}
+	in.Field(k.field).Set(reflect.ValueOf(list))
+	l.cfg.origins[path] = l.place(path)
+}
+
+// choices says what may stand in a key with words, for the end of a message.
+func (k *key) choices() string {
+	if len(k.words) == 0 {
+		return ""
+	}
+	return "; allowed is " + strings.Join(k.words, ", ")
+}
+
+// secretKey sets a secret in a table that repeats, which no variable can name: { secret = "NAME" } does.
+func (l *loader) secretKey(k *key, in reflect.Value, value any, path string) {
+	content, ok := value.(map[string]any)
+	if !ok || len(content) != 1 || content[secretVariable] == nil {
+		l.bad(path, fmt.Sprintf("a secret does not belong into this file: write %s%s, with the path of a file, or "+
+			"{ secret = \"NAME\" }, with the value in the variable %sNAME", k.word, fileSuffix, secretPrefix))
+		return
+	}
+	text, err := l.secret(content)
+	if err == nil {
+		err = l.assign(k, in, text, false, path, l.place(path))
+	}
+	if err != nil {
+		l.bad(path, err.Error())
+	}
+}
+
+// within is the table that repeats in which the key stands; empty: none.
+func (k *key) within() string {
+	if top, _, _ := strings.Cut(k.table, "."); schema().sub(top) != nil && schema().sub(top).list {
+		return top
+	}
+	return ""
 }
 
 // fromTOML makes the text of a value that set reads, if the type is right.
@@ -134,19 +212,23 @@ func (l *loader) item(t *table, in reflect.Value, content map[string]any, at str
 	for _, k := range t.keys {
 		// Where lines were left out, it may have stood on one of them.
 		if _, ok := content[k.word]; k.required && !ok && !l.partial {
-			l.bad(at, k.word+" is missing")
+			l.bad(at, k.word+" is missing"+k.choices())
 		}
 	}
 }
 
 // unknown says what may have been meant.
 func (l *loader) unknown(t *table, word, path string) {
+	if text, ok := absent[join(t.name, word)]; ok {
+		l.bad(path, "unknown key; "+text)
+		return
+	}
 	var here, tables []string
 	for _, k := range t.keys {
 		here = append(here, k.word)
 	}
 	for _, s := range t.tables {
-		tables = append(tables, s.name)
+		tables = append(tables, s.word)
 	}
 	if hint := didYouMean(word, append(slices.Clone(here), tables...)); hint != "" {
 		l.bad(path, "unknown key"+hint)

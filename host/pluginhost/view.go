@@ -1,0 +1,142 @@
+package pluginhost
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidewheel/tidewheel/host/config"
+	"github.com/tidewheel/tidewheel/plugins"
+)
+
+// The states of a plugin, beside those of plugins.State.
+const (
+	StateActive      = "active"
+	StateQuarantined = "quarantined"
+	StateProbing     = "probing"
+	StateFailed      = "failed" // no file of it could be loaded
+)
+
+// States are all of them.
+var States = []string{StateActive, StateProbing, StateQuarantined, StateFailed}
+
+// View is how a plugin stands.
+type View struct {
+	Table config.PluginTable // as it is configured
+	State string             // of States
+	File  plugins.FileStatus
+	Stats plugins.Stats // zero while it is failed
+	Spec  plugins.Spec  // of what runs; zero while it is failed
+}
+
+// Plugins is how the plugins stand, in the order in which they are asked.
+func (h *Host) Plugins() []View {
+	members := *h.members.Load()
+	if len(members) == 0 {
+		return nil
+	}
+	files := members[0].loader.Status()
+	views := make([]View, 0, len(members))
+	for _, m := range members {
+		views = append(views, m.view(files))
+	}
+	return views
+}
+
+// Plugin is how one plugin stands; ErrNoPlugin when there is none of the name.
+func (h *Host) Plugin(name string) (View, error) {
+	m := h.member(name)
+	if m == nil {
+		return View{}, ErrNoPlugin
+	}
+	return m.view(m.loader.Status()), nil
+}
+
+func (m *member) view(files []plugins.FileStatus) View {
+	v := View{Table: m.table, State: StateFailed}
+	if i := slices.IndexFunc(files, func(f plugins.FileStatus) bool { return f.Plugin == m.table.Name }); i >= 0 {
+		v.File = files[i]
+	}
+	if p := m.plugin(); p != nil {
+		v.Stats, v.Spec = p.Stats(), p.Module().Spec()
+		v.State = v.Stats.State.String()
+	}
+	return v
+}
+
+// Logs are the last lines that a plugin wrote, oldest first; none while it is failed. The error is ErrNoPlugin.
+func (h *Host) Logs(name string) ([]plugins.LogLine, error) {
+	m := h.member(name)
+	if m == nil {
+		return nil, ErrNoPlugin
+	}
+	if p := m.plugin(); p != nil {
+		return p.Logs(), nil
+	}
+	return nil, nil
+}
+
+// Memory is what is set aside for the instances of all plugins, and what there is, in bytes.
+func (h *Host) Memory() (used, total int64) {
+	if c := h.caches.Load(); c != nil {
+		return c.r.Reserved()
+	}
+	return 0, int64(h.cfg.PluginHost.MemoryTotal)
+}
+
+// Attention is what an operator has to know, a sentence for each plugin that does not do what its file says.
+func (h *Host) Attention() []string {
+	var all []string
+	for _, v := range h.Plugins() {
+		if text := v.attention(); text != "" {
+			all = append(all, "plugin "+v.Table.Name+" "+text)
+		}
+	}
+	return all
+}
+
+// attention is empty when all is well.
+func (v *View) attention() string {
+	waits := "messages wait"
+	switch {
+	case v.Table.FailOpen():
+		waits = "messages pass without it"
+	case slices.Equal(v.Table.Hooks, []string{"publish"}):
+		waits = "puts are refused"
+	}
+	switch {
+	case v.State == StateFailed:
+		return fmt.Sprintf("is not loaded (%s): %s", cause(v.File.Err), waits)
+	case v.State != StateActive:
+		return fmt.Sprintf("is quarantined until %s (%s): %s", time.UnixMilli(v.Stats.UntilMs).UTC().Format(time.RFC3339), last(&v.Stats), waits)
+	case v.File.Err != nil:
+		return fmt.Sprintf("goes on with %s, since what is configured cannot be loaded (%s)", short(v.Stats.Digest), cause(v.File.Err))
+	case v.File.Digest != v.Stats.Digest && !v.File.Loading:
+		return fmt.Sprintf("was rolled back to %s from %s, which is in the file", short(v.Stats.Digest), short(v.File.Digest))
+	}
+	return ""
+}
+
+// cause is an error of loading without what a reader knows from before it.
+func cause(err error) string {
+	if err == nil {
+		return "it is being loaded"
+	}
+	text := err.Error()
+	if load := new(plugins.LoadError); errors.As(err, &load) {
+		text = load.Err.Error()
+	}
+	return strings.Join(strings.Fields(strings.TrimPrefix(text, "plugins: ")), " ")
+}
+
+func last(s *plugins.Stats) string {
+	if s.LastFailure == nil {
+		return "no failure is known"
+	}
+	return reason(s.LastFailure)
+}
+
+// short is a digest as people tell one from another.
+func short(d plugins.Digest) string { return d.String()[:12] }
