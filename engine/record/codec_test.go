@@ -29,6 +29,8 @@ func equal(t *testing.T, got, want payload) {
 			v.Mins = normal(v.Mins)
 		case *record.State:
 			v.Data = normal(v.Data)
+		case *record.Verdict:
+			v.Digests, v.Items = normal(v.Digests), normal(v.Items)
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -89,6 +91,36 @@ var edges = []struct {
 	{"smallest hole", record.KindHole, &record.Hole{To: 1}},
 	{"hole with extremes", record.KindHole, &record.Hole{
 		From: math.MaxInt64 - 1, To: math.MaxInt64, Reason: strings.Repeat("r", record.MaxReason)}},
+	{"verdict of nothing", record.KindVerdict, &record.Verdict{}},
+	{"verdict with extremes", record.KindVerdict, &record.Verdict{
+		Group: math.MaxUint32, Topic: math.MaxUint32, Queue: math.MaxUint32, Origin: math.MaxUint32, To: math.MaxUint32, Base: math.MaxInt64,
+		Digests: make([][32]byte, record.MaxDigests),
+		Items: []record.VerdictItem{
+			{Offset: 0, Key: timerlog.Key{Due: math.MinInt64, ID: math.MaxUint64}, Position: math.MaxInt64, Size: math.MaxInt32, Tags: -1,
+				Action: 255, Plugin: record.MaxDigests - 1, Code: math.MaxUint16, Kept: true},
+			{Offset: 1, Plugin: record.Nobody},
+			{Offset: math.MaxInt64 - 1, Key: timerlog.Key{Due: math.MaxInt64}, Tags: math.MinInt32},
+			{Offset: math.MaxInt64, Plugin: 3},
+		},
+	}},
+	{"largest verdict", record.KindVerdict, largestVerdict()},
+}
+
+// largestVerdict needs nearly every byte that PayloadSize promises for its items: but for the distances of the offsets.
+func largestVerdict() *record.Verdict {
+	v := &record.Verdict{Origin: 1, Digests: make([][32]byte, record.MaxDigests)}
+	for i := range record.MaxSettled {
+		it := record.VerdictItem{
+			Offset: int64(i) << 52, Size: math.MaxInt32, Tags: -1, Action: 8, Plugin: record.Nobody, Code: math.MaxUint16, Kept: true,
+		}
+		if i%2 == 0 { // differences of half the range have the longest form
+			it.Key, it.Position = timerlog.Key{Due: 0, ID: 1 << 63}, math.MaxInt64
+		} else {
+			it.Key = timerlog.Key{Due: math.MinInt64, ID: 0}
+		}
+		v.Items = append(v.Items, it)
+	}
+	return v
 }
 
 // largestDeliver needs every byte that PayloadSize promises for its items and queues.
@@ -218,6 +250,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 	negative := []byte{0x80, 0, 0, 0, 0, 0, 0, 0}
 	most := bytes.Repeat([]byte{0xff}, 9)
 	const counts, queues, items = 17, 19, 27 // in the golden deliver record
+	const verdictItems = 62                  // in the golden verdict record
 	for _, c := range []struct {
 		name    string
 		kind    commitlog.Kind
@@ -274,6 +307,21 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		{"empty hole", record.KindHole, set(8, 0, 0, 0, 0, 0, 0, 0x10, 0), 0, "from 4096 to 4096"},
 		{"hole that ends before it begins", record.KindHole, set(8, 0, 0, 0, 0, 0, 0, 0, 1), 0, "from 4096 to 1"},
 		{"reason longer than the payload", record.KindHole, set(16, 255), 17, "cut off"},
+
+		{"queue and base of no topic", record.KindVerdict, set(12, 0, 0, 0, 0), 12, "queue 1 and base 200 of no topic"},
+		{"negative base", record.KindVerdict, set(20, negative...), 20, "base is negative"},
+		{"too many digests", record.KindVerdict, set(28, 17), 28, "17 digests, allowed are 16"},
+		{"more digests than bytes", record.KindVerdict, set(28, 16), 94, "cut off"},
+		{"too many settled", record.KindVerdict, replace(29, 1, 0x81, 0x08), 29, "item count is 1025, the limit 1024"},
+		{"more settled than bytes", record.KindVerdict, set(29, 20), 29, "item count is 20"},
+		{"offset beyond 63 bits", record.KindVerdict, replace(verdictItems, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01), verdictItems, "offset is 9223372036854775808"},
+		{"offsets beyond 63 bits", record.KindVerdict, replace(verdictItems+20, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f), verdictItems + 20, "offset beyond 63 bits"},
+		{"plugin without a digest", record.KindVerdict, set(verdictItems+2, 1), verdictItems + 2, "plugin 1 of 1"},
+		{"code beyond 16 bits", record.KindVerdict, replace(verdictItems+3, 1, 0x80, 0x80, 0x04), verdictItems + 3, "code is 65536"},
+		{"negative position of a verdict", record.KindVerdict, set(verdictItems+11, 0xc1), verdictItems + 11, "position is negative"},
+		{"flags of a later version", record.KindVerdict, set(verdictItems+15, 4), verdictItems + 15, "flags 0x4"},
+		{"kept in no topic", record.KindVerdict, set(12, make([]byte, 16)...), verdictItems + 15, "flags 0x3 of an item, topic 0"},
+		{"tags of a verdict written and zero", record.KindVerdict, set(verdictItems+16, 0, 0, 0, 0), verdictItems + 16, "tags are zero and written"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := golden.Read(t, record.Name(c.kind))

@@ -54,3 +54,4 @@ func FuzzDecodeRoll(f *testing.F)      { fuzz(f, record.KindRoll) }
 func FuzzDecodeTrim(f *testing.F)      { fuzz(f, record.KindTrim) }
 func FuzzDecodeState(f *testing.F)     { fuzz(f, record.KindState) }
 func FuzzDecodeHole(f *testing.F)      { fuzz(f, record.KindHole) }
+func FuzzDecodeVerdict(f *testing.F)   { fuzz(f, record.KindVerdict) }

@@ -30,6 +30,7 @@ var empty = map[commitlog.Kind]func() payload{
 	record.KindTrim:      func() payload { return new(record.Trim) },
 	record.KindState:     func() payload { return new(record.State) },
 	record.KindHole:      func() payload { return new(record.Hole) },
+	record.KindVerdict:   func() payload { return new(record.Verdict) },
 }
 
 type field = golden.Field
@@ -78,6 +79,27 @@ var goldens = []struct {
 	{record.KindHole, &record.Hole{From: 4096, To: 5000, Reason: "EIO"}, []field{
 		{8, "from"}, {8, "to"}, {1, "length of the reason"}, {3, "reason"},
 	}},
+	{record.KindVerdict, decided(), []field{
+		{4, "group"}, {4, "topic: the stage"}, {4, "queue"}, {4, "origin: its topic"}, {4, "to: queue of that"}, {8, "base"},
+		{1, "digest count"}, {1, "item count"}, {32, "digest 0"},
+		{1, "item 0: offset"}, {1, "item 0: action: keep"}, {1, "item 0: plugin 0"}, {1, "item 0: code"}, {6, "item 0: due"},
+		{1, "item 0: id"}, {2, "item 0: position"}, {2, "item 0: size"}, {1, "item 0: kept, tags follow"}, {4, "item 0: tags"},
+		{1, "item 1: offset: two were passed over"}, {1, "item 1: action: drop"}, {1, "item 1: nobody"}, {2, "item 1: code"},
+		{1, "item 1: due, one more than item 0"}, {1, "item 1: id"}, {2, "item 1: position, before that of item 0"},
+		{2, "item 1: size"}, {1, "item 1: not kept, no tags"},
+	}},
+}
+
+// decided is what a stage's worker says about two messages: one is kept, the other dropped.
+func decided() *record.Verdict {
+	const due = 1_796_036_533_123
+	return &record.Verdict{
+		Group: 9, Topic: 4, Queue: 5, Origin: 3, To: 1, Base: 200, Digests: [][32]byte{{0: 0xab, 31: 0xcd}},
+		Items: []record.VerdictItem{
+			{Key: timerlog.Key{Due: due, ID: 40}, Offset: 100, Position: 4096, Size: 300, Tags: 2598919, Action: 1, Kept: true},
+			{Key: timerlog.Key{Due: due + 1, ID: 50}, Offset: 103, Position: 1024, Size: 200, Action: 2, Plugin: record.Nobody, Code: 400},
+		},
+	}
 }
 
 // chunk is a delivery of two messages, one of them late and of a topic that is gone.

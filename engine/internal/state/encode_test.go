@@ -290,6 +290,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	f.Add(peopled(f).s.Append(nil))
+	f.Add(withStage(f).s.Append(nil))
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := state.New(0)

@@ -47,6 +47,8 @@ func kindOf(p payload) commitlog.Kind {
 		return record.KindHole
 	case undo:
 		return record.KindUndo
+	case *record.Verdict:
+		return record.KindVerdict
 	}
 	return 99
 }
