@@ -293,6 +293,13 @@ func TestProblems(t *testing.T) {
 		"long key":         {"POST", messages, "x", []string{"Tidewheel-Key", strings.Repeat("k", 128)}, 413, "too_large", ""},
 		"large body":       {"POST", messages, strings.Repeat("x", 4<<20+1), nil, 413, "too_large", "body"},
 		"two places":       {"POST", messages, `{"body":"x"}`, append([]string{"Tidewheel-Tag", "x"}, envelope...), 422, "bad_field", "Tidewheel-Tag"},
+		"either":           {"POST", messages, `{"body":"x","delay":"5m"}`, []string{"Content-Type", "application/json"}, 422, "envelope_or_message", ""},
+		"either of a form": {"POST", messages, ` {"body":"x"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 422, "envelope_or_message", ""},
+		"either, base64":   {"POST", messages, `{"body_base64":"eA=="}`, nil, 422, "envelope_or_message", ""},
+		"no envelope":      {"POST", messages + "?envelope=true", "x", nil, 400, "bad_json", ""},
+		"envelope maybe":   {"POST", messages + "?envelope=yes", `{"body":"x"}`, nil, 422, "bad_field", "envelope"},
+		"both said":        {"POST", messages + "?envelope=false", `{"body":"x"}`, envelope, 422, "bad_field", "envelope"},
+		"misspelt query":   {"POST", messages + "?envelop=true", `{"body":"x"}`, nil, 422, "bad_field", "envelop"},
 		"bad JSON":         {"POST", messages, `{`, envelope, 400, "bad_json", ""},
 		"two values":       {"POST", messages, `{} {}`, envelope, 400, "bad_json", ""},
 		"member twice":     {"POST", messages, `{"delay_level":1,"delay_level":2}`, envelope, 400, "bad_json", ""},
@@ -549,5 +556,29 @@ func TestIdempotency(t *testing.T) {
 	}
 	if m := read[httpapi.Timer](t, do(t, a, "GET", "/v1/timers/"+first.Handle, ""), 200); len(m.Properties) != 1 || m.Properties["p"] != "1" {
 		t.Errorf("%+v", m.Properties)
+	}
+}
+
+// JSON is the message as long as nothing says that it is an envelope, and nobody could think so.
+func TestJSONMessages(t *testing.T) {
+	a := httpapi.Handler(newBroker(t), httpapi.Options{})
+	jsonType := []string{"Content-Type", "application/json"}
+	for body, header := range map[string][]string{
+		`{"id":42}`:                      jsonType,
+		`{"id":43,"body":"x"}`:           jsonType,
+		`["body"]`:                       jsonType,
+		`{"body":`:                       jsonType,
+		`{"key":"k"}`:                    jsonType,
+		`{"body":"header","delay":"1h"}`: append([]string{"Tidewheel-Tag", "t"}, jsonType...),
+	} {
+		put(t, a, "raw", body, header...)
+	}
+	read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/raw/messages?envelope=false", `{"body":"said","delay":"1h"}`, jsonType...), 201)
+	s := read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/e/messages?envelope=true", `{"body":"x","delay":"1h"}`, jsonType...), 201)
+	if s.State != httpapi.StateScheduled {
+		t.Errorf("an envelope of type application/json: %+v", s)
+	}
+	if got := read[httpapi.Messages](t, do(t, a, "GET", "/v1/topics/raw/messages?max=100", ""), 200); len(got.Messages) != 7 {
+		t.Errorf("%d raw messages are visible, want 7", len(got.Messages))
 	}
 }

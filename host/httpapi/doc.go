@@ -21,8 +21,8 @@
 // members of Problem; the catalogue has each code once, with its cause, its cure and the key of the configuration, and
 // /problems/{code} shows it.
 //
-// A raw message has its headers, an Envelope (Content-Type EnvelopeType) its members. It has a type of its own since
-// application/json may well be what the message itself is.
+// A raw message has its headers, an Envelope (Content-Type EnvelopeType, or envelope=true in the query) its members. It has
+// a type of its own since application/json may well be what the message itself is; JSON that could be either is refused.
 //
 // # Who may ask
 //

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"mime"
 	"net/http"
 	"reflect"
 	"unicode/utf8"
@@ -23,10 +22,13 @@ var messageRoutes = []route{
 		method: "POST", pattern: "/v1/topics/{topic}/messages", id: "putMessage", group: "Messages", role: RoleProduce,
 		summary: "Store a message",
 		text: "The body is the message, whatever its content type; the rest stands in headers. With Content-Type " + EnvelopeType +
-			" the body is an Envelope instead. The answer leaves when the message is durable. A time that cannot be read is " +
+			", or with envelope=true in the query, the body is an Envelope instead: JSON with body or body_base64, and the rest beside it. " +
+			"JSON that looks like an Envelope, and is not said to be one or not, is refused. The answer leaves when the message is durable. A time that cannot be read is " +
 			"refused and never means at once; one that has passed does, and the answer says past.",
 		params: []param{
 			topicParam,
+			{in: inQuery, name: "envelope", kind: kindYes,
+				text: "whether the body is an Envelope; none: the content type says it"},
 			{in: inHeader, name: HeaderDelay, kind: kindSpan, text: "how long to wait; " + whenText},
 			{in: inHeader, name: HeaderDeliver, text: "the due time, RFC 3339 with its offset"},
 			{in: inHeader, name: HeaderMs, kind: kindWhole, max: maxDueMs, text: "the due time, ms since 1970"},
@@ -42,9 +44,10 @@ var messageRoutes = []route{
 		takes: []content{
 			{rawMedia, nil, "the message; any other content type but that of an Envelope is the same"},
 			{EnvelopeType, reflect.TypeFor[Envelope](), ""},
+			{jsonMedia, reflect.TypeFor[Envelope](), "with envelope=true; without it the JSON is the message"},
 		},
 		gives: jsonOf[Stored](), status: http.StatusCreated,
-		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range", "idempotency_mismatch", "idempotency_busy", "broadcast"}, putProblems...),
+		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range", "idempotency_mismatch", "idempotency_busy", "broadcast", "envelope_or_message"}, putProblems...),
 		handle:   (*API).putMessage,
 	},
 	{
@@ -93,7 +96,11 @@ func (a *API) putMessage(c *call) error {
 	}
 	topic := c.path("topic")
 	var m broker.Message
-	if kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type")); kind == EnvelopeType {
+	envelope, said, err := c.asEnvelope()
+	if err != nil {
+		return err
+	}
+	if envelope {
 		b, err := c.body(maxEnvelope)
 		if err != nil {
 			return err
@@ -110,6 +117,11 @@ func (a *API) putMessage(c *call) error {
 		b, err := c.body(maxRaw)
 		if err != nil {
 			return err
+		}
+		if !said {
+			if err := c.ambiguous(b); err != nil {
+				return err
+			}
 		}
 		if m, err = a.rawMessage(topic, c.r.Header, b); err != nil {
 			return err
