@@ -73,35 +73,36 @@ type decider struct {
 // run decides records [lo, hi).
 func (d *decider) run(lo, hi int) {
 	for lo < hi && !d.stop {
-		if n := abi.Size(d.records[lo : lo+1]); n > d.m.spec.Limits.RecordBytes {
-			d.fail(lo, &death{class: ClassTooLarge, message: fmt.Sprintf("record of %d bytes, at most %d", n, d.m.spec.Limits.RecordBytes)}, 0)
+		end, size := d.fit(lo, hi)
+		if most := d.m.spec.Limits.RecordBytes; end == lo+1 && size > most {
+			d.fail(lo, &death{class: ClassTooLarge, message: fmt.Sprintf("record of %d bytes, at most %d", size, most)}, 0)
 			lo++
 			continue
 		}
-		lo = d.chunk(lo, d.fit(lo, hi))
+		lo = d.chunk(lo, end, size)
 	}
 }
 
-// fit returns the end of the largest call that begins at lo.
-func (d *decider) fit(lo, hi int) int {
+// fit returns the end of the largest call that begins at lo, and the bytes of its batch.
+func (d *decider) fit(lo, hi int) (end, size int) {
 	l := &d.m.spec.Limits
-	most := l.BatchMax
+	most, mostBytes := min(l.BatchMax, hi-lo), min(l.BatchBytes, l.RecordBytes)
 	if c := int(d.m.chunk.Load()); c > 0 {
 		most = min(most, c)
 	}
-	size, at := abi.HeaderSize, lo
-	for at < hi && at-lo < most {
-		size += abi.RecordSize(&d.records[at])
-		if at > lo && size > min(l.BatchBytes, l.RecordBytes) {
+	size = abi.HeaderSize + abi.RecordSize(&d.records[lo])
+	for end = lo + 1; end-lo < most; end++ {
+		n := size + abi.RecordSize(&d.records[end])
+		if n > mostBytes {
 			break
 		}
-		at++
+		size = n
 	}
-	return at
+	return end, (size + 7) &^ 7
 }
 
-// chunk makes one call for [lo, hi) and returns where to go on.
-func (d *decider) chunk(lo, hi int) int {
+// chunk makes one call for [lo, hi), a batch of size bytes, and returns where to go on.
+func (d *decider) chunk(lo, hi, size int) int {
 	if d.in == nil {
 		in, err := d.m.borrow(d.ctx)
 		if err != nil {
@@ -111,7 +112,7 @@ func (d *decider) chunk(lo, hi int) int {
 		d.in = in
 	}
 	n := hi - lo
-	b, dead := d.in.call(abi.Head{Hook: d.call.Hook, NowMs: d.call.NowMs, Seed: d.call.Seed}, d.records[lo:hi])
+	b, dead := d.in.call(abi.Head{Hook: d.call.Hook, NowMs: d.call.NowMs, Seed: d.call.Seed}, d.records[lo:hi], size)
 	used := d.in.used(n)
 	d.a.Fuel += used
 	d.a.Memory = int64(d.in.mem.Size())
@@ -207,7 +208,7 @@ func (d *decider) bury(b abi.Batch, dead *death, lo, hi int, used int64) int {
 		// Others may have spent what this record lacked. It is asked alone before it is blamed, and calls become smaller.
 		d.m.chunk.Store(int64(max(1, n/2)))
 		d.streak-- // what happens then counts
-		return d.chunk(lo+blamed, lo+blamed+1)
+		return d.chunk(lo+blamed, lo+blamed+1, abi.Size(d.records[lo+blamed:lo+blamed+1]))
 	}
 	d.fail(lo+blamed, dead, used)
 	if d.stop && lo+blamed+1 < len(d.a.Decisions) {
@@ -220,13 +221,21 @@ func (d *decider) bury(b abi.Batch, dead *death, lo, hi int, used int64) int {
 func (d *decider) accept(b abi.Batch, lo, hi int, used int64) {
 	share := used / int64(hi-lo)
 	out, bad := d.output(b, hi-lo)
-	for i := lo; i < hi && !d.stop; i++ {
-		v := b.Verdict(i - lo)
-		if bad != nil && (v.Action() == abi.Replace || v.Action() == abi.Error && v.Arg() > 0) {
-			d.broken(i, bad.message, share)
+	hook, decisions := d.call.Hook, d.a.Decisions[lo:hi]
+	for i := range decisions {
+		v := b.Verdict(i)
+		if v.Plain(hook) { // nearly always
+			decisions[i].Verdict = v
 			continue
 		}
-		d.verdict(i, v, out, share)
+		if bad != nil && (v.Action() == abi.Replace || v.Action() == abi.Error && v.Arg() > 0) {
+			d.broken(lo+i, bad.message, share)
+		} else {
+			d.verdict(lo+i, v, out, share)
+		}
+		if d.stop {
+			return
+		}
 	}
 }
 

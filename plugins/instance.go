@@ -122,7 +122,7 @@ func (in *instance) prepare() error {
 		if in.hooks[h] == nil {
 			continue
 		}
-		if _, d := in.call(abi.Head{Hook: h}, nil); d != nil {
+		if _, d := in.call(abi.Head{Hook: h}, nil, abi.Size(nil)); d != nil {
 			return fmt.Errorf("%w: %s with an empty batch: %v: %s", ErrStart, h.Export(), d.class, d.message)
 		}
 	}
@@ -160,9 +160,9 @@ func (in *instance) ensure(n int) *death {
 }
 
 // call runs a hook over a batch and returns the batch as the guest left it, also after a death that happened inside the hook:
-// then the verdicts before the cursor stand. The batch is a window of the guest's memory, valid until the next call.
-func (in *instance) call(h abi.Head, records []abi.Record) (abi.Batch, *death) {
-	n := abi.Size(records)
+// then the verdicts before the cursor stand. n is abi.Size of the records. The batch is a window of the guest's memory, valid
+// until the next call.
+func (in *instance) call(h abi.Head, records []abi.Record, n int) (abi.Batch, *death) {
 	if d := in.ensure(n); d != nil {
 		in.dead = true
 		in.fuel.Set(uint64(in.budget(len(records)))) // the hook used none

@@ -218,16 +218,22 @@ func (m *Module) busy() int64 { return int64(cap(m.slots) - len(m.slots)) }
 
 // borrow waits for an instance that is free, or for the right to start one. The caller gives it back with giveBack.
 func (m *Module) borrow(ctx context.Context) (*instance, error) {
-	select {
-	case in, ok := <-m.slots:
-		if !ok {
-			return nil, ErrClosed
+	var in *instance
+	ok := true
+	select { // one that is free costs half as much as waiting for two things
+	case in, ok = <-m.slots:
+	default:
+		select {
+		case in, ok = <-m.slots:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		if in != nil {
-			return in, nil
-		}
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	}
+	switch {
+	case !ok:
+		return nil, ErrClosed
+	case in != nil:
+		return in, nil
 	}
 	in, err := m.begin()
 	if err != nil {

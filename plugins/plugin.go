@@ -51,8 +51,9 @@ type Plugin struct {
 	lastMs   int64       // guarded by mu
 	closed   bool        // guarded by mu
 	counters counters    // guarded by mu
+	busy     int         // batches in hand, guarded by mu
 
-	busy     sync.WaitGroup // batches in hand; added to under mu while not closed
+	left     sync.Cond      // on mu: a batch was the last of its generation
 	retiring sync.WaitGroup // generations that close in the background
 }
 
@@ -63,7 +64,7 @@ const TrialCalls = 64
 type generation struct {
 	m      *Module
 	number uint64
-	users  sync.WaitGroup // batches in hand; added to under the plugin's mu, and only while it is current
+	users  int // batches in hand, guarded by the plugin's mu; grows only while it is current
 }
 
 // NewPlugin makes a plugin of a module, which belongs to it from then on. It returns ErrBudget, and closes the module, when the
@@ -73,7 +74,9 @@ func (r *Runtime) NewPlugin(m *Module) (*Plugin, error) {
 		m.Close()
 		return nil, &LoadError{Plugin: m.spec.Name, Digest: m.digest, Err: err}
 	}
-	return &Plugin{host: r, name: m.spec.Name, current: &generation{m: m, number: 1}, number: 1}, nil
+	p := &Plugin{host: r, name: m.spec.Name, current: &generation{m: m, number: 1}, number: 1}
+	p.left.L = &p.mu
+	return p, nil
 }
 
 // memory is what all instances may take.
@@ -92,8 +95,6 @@ func (p *Plugin) Decide(ctx context.Context, call Call, records []abi.Record, a 
 		a.Decided = 0
 		return err
 	}
-	defer p.busy.Done()
-	defer g.users.Done()
 	a.Digest, a.Generation, a.Targets = g.m.digest, g.number, g.m.spec.Targets
 	d := decider{ctx: ctx, m: g.m, call: call, records: records, a: a, limit: g.m.spec.Policy.QuarantineAfter}
 	switch {
@@ -111,10 +112,6 @@ func (p *Plugin) Decide(ctx context.Context, call Call, records []abi.Record, a 
 		g.m.giveBack(d.in)
 	}
 	p.leave(g, state, call, a, &d)
-	if d.err == nil {
-		p.open(g, call, a)
-	}
-	p.count(call, a)
 	return d.err
 }
 
@@ -132,7 +129,7 @@ func (d *decider) probe() {
 }
 
 // open lets undecided records pass when the policy says so. A record on which the policy blocks stays undecided.
-func (p *Plugin) open(g *generation, call Call, a *Answer) {
+func open(g *generation, call Call, a *Answer) {
 	if !g.m.spec.Policy.FailOpen || a.Decided == len(a.Decisions) {
 		return
 	}
@@ -153,8 +150,8 @@ func (p *Plugin) enter(nowMs int64, n int) (*generation, State, error) {
 	if p.closed {
 		return nil, 0, ErrClosed
 	}
-	p.busy.Add(1)
-	p.current.users.Add(1)
+	p.busy++
+	p.current.users++
 	state := p.state
 	switch {
 	case p.state == Quarantined && nowMs >= p.until && n > 0:
@@ -165,15 +162,30 @@ func (p *Plugin) enter(nowMs int64, n int) (*generation, State, error) {
 	return p.current, state, nil
 }
 
-// leave changes the state by how a batch went.
+// leave ends a batch: its part in the state of the plugin, what an open policy lets pass, the counts, and its place in the
+// generation, all under one lock.
 func (p *Plugin) leave(g *generation, state State, call Call, a *Answer, d *decider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if g != p.current || state == Quarantined {
-		return // what an earlier generation does says nothing about this one
+	if g == p.current && state != Quarantined { // what an earlier generation does says nothing about this one
+		p.judge(g, state, call, a, d)
 	}
+	if d.err == nil {
+		open(g, call, a)
+	}
+	p.count(call, a)
+	p.busy--
+	if g.users--; g.users == 0 {
+		p.left.Broadcast()
+	}
+}
+
+// judge changes the state by how a batch of the current generation went. The caller holds mu.
+func (p *Plugin) judge(g *generation, state State, call Call, a *Answer, d *decider) {
 	policy := &g.m.spec.Policy
 	switch {
+	case state != p.state:
+		return // others have judged while it was decided: two batches that die at once are one quarantine
 	case d.err != nil:
 		if state == Probing {
 			p.state = Quarantined // nothing was learned
@@ -241,7 +253,11 @@ func (p *Plugin) retire(g *generation) {
 		_, dropped := g.m.logs.lines()
 		p.counters.logDropped += dropped
 		p.retiring.Go(func() {
-			g.users.Wait()
+			p.mu.Lock()
+			for g.users > 0 {
+				p.left.Wait()
+			}
+			p.mu.Unlock()
 			g.m.Close()
 		})
 	}
@@ -283,9 +299,11 @@ func (p *Plugin) Close() error {
 		return ErrClosed
 	}
 	p.closed = true
+	for p.busy > 0 {
+		p.left.Wait()
+	}
 	current, previous := p.current, p.previous
 	p.mu.Unlock()
-	p.busy.Wait()
 	err := current.m.Close()
 	if previous != nil {
 		previous.m.Close()

@@ -93,56 +93,84 @@ func Size(records []Record) int {
 	return (n + 7) &^ 7
 }
 
+// maxBatch is the largest batch, in bytes.
+const maxBatch = 1 << 31
+
 // Encode writes a batch of records over dst, which must have Size(records) bytes. Verdicts are zero, the cursor is NoCursor.
-// It returns ErrTooLarge when the lengths do not fit.
+// It returns ErrTooLarge when they do not fit, or would not into 2 GiB; what is in dst then is of no use.
 func Encode(dst []byte, h Head, records []Record) error {
-	total := Size(records)
-	if uint64(total) > 1<<31 || len(dst) < total {
+	dst = dst[:int(min(uint64(len(dst)), maxBatch))]
+	index := HeaderSize + VerdictSize*len(records)
+	at := index + IndexSize*len(records)
+	if len(dst) < at {
 		return ErrTooLarge
 	}
-	dst = dst[:total]
-	index := HeaderSize + VerdictSize*len(records)
-	blob := index + IndexSize*len(records)
 	clear(dst[:index])
 	le.PutUint32(dst[offMagic:], Magic)
 	dst[offHook] = byte(h.Hook)
 	le.PutUint16(dst[offStride:], IndexSize)
 	le.PutUint32(dst[offCount:], uint32(len(records)))
 	le.PutUint32(dst[offHeader:], HeaderSize)
-	le.PutUint32(dst[offTotal:], uint32(total))
 	le.PutUint32(dst[offVerdicts:], HeaderSize)
 	le.PutUint32(dst[offIndex:], uint32(index))
-	le.PutUint32(dst[offBlob:], uint32(blob))
+	le.PutUint32(dst[offBlob:], uint32(at))
 	le.PutUint32(dst[OffCursor:], NoCursor)
 	le.PutUint64(dst[offNow:], uint64(h.NowMs))
 	le.PutUint64(dst[offSeed:], h.Seed)
-	at := blob
+	// This loop is most of what the host does for a record, so each record is looked at once and its bounds are checked once.
 	for i := range records {
 		r := &records[i]
-		e := dst[index+IndexSize*i:][:IndexSize]
+		if len(dst)-at < r.size() {
+			return ErrTooLarge
+		}
+		e := (*[IndexSize]byte)(dst[index:])
+		index += IndexSize
 		le.PutUint64(e[0:], r.ID)
 		le.PutUint64(e[8:], uint64(r.StoredMs))
 		le.PutUint64(e[16:], uint64(r.DueMs))
-		le.PutUint32(e[24:], r.Attempt)
-		le.PutUint32(e[28:], r.Flags)
-		at = part(dst, e[32:], at, r.Topic)
-		at = part(dst, e[40:], at, r.Key)
-		at = part(dst, e[48:], at, r.Headers)
-		at = part(dst, e[56:], at, r.Body)
+		le.PutUint64(e[24:], uint64(r.Attempt)|uint64(r.Flags)<<32)
+		le.PutUint64(e[32:], place(at, r.Topic))
+		at = part(dst, at, r.Topic)
+		le.PutUint64(e[40:], place(at, r.Key))
+		at = part(dst, at, r.Key)
+		le.PutUint64(e[48:], place(at, r.Headers))
+		at = part(dst, at, r.Headers)
+		le.PutUint64(e[56:], place(at, r.Body))
+		at = part(dst, at, r.Body)
 	}
-	clear(dst[at:])
+	total := (at + 7) &^ 7
+	if len(dst) < total {
+		return ErrTooLarge
+	}
+	clear(dst[at:total])
+	le.PutUint32(dst[offTotal:], uint32(total))
 	return nil
 }
 
-// part copies p to dst[at:], notes where it is in e, and returns where the next part begins.
-func part(dst, e []byte, at int, p []byte) int {
-	le.PutUint32(e, uint32(at))
-	le.PutUint32(e[4:], uint32(len(p)))
-	at += copy(dst[at:], p)
-	for ; at&3 != 0; at++ {
-		dst[at] = 0
+// place is where a part begins and how long it is, as two numbers of 32 bits.
+func place(at int, p []byte) uint64 { return uint64(uint32(at)) | uint64(len(p))<<32 }
+
+// part copies p to dst[at:] with zeros up to a multiple of 4, and returns where the next part begins. There is room.
+func part(dst []byte, at int, p []byte) int {
+	if len(p) == 0 {
+		return at
 	}
-	return at
+	d := dst[at : at+pad(len(p))]
+	le.PutUint32(d[len(d)-4:], 0)
+	// Topics and keys are short: a call of copy takes longer than two words that may overlap.
+	switch n := len(p); {
+	case n > 16:
+		copy(d, p)
+	case n >= 8:
+		le.PutUint64(d, le.Uint64(p))
+		le.PutUint64(d[n-8:], le.Uint64(p[n-8:]))
+	case n >= 4:
+		le.PutUint32(d, le.Uint32(p))
+		le.PutUint32(d[n-4:], le.Uint32(p[n-4:]))
+	default:
+		d[0], d[n-1], d[n/2] = p[0], p[n-1], p[n/2]
+	}
+	return at + len(d)
 }
 
 // AppendBatch appends a batch of records: how a guest builds its output. It allocates only what append does.

@@ -66,3 +66,16 @@ func (h Hook) Allowed(a Action) bool { return h < Hooks && a < actions && allowe
 
 // Valid says whether v is a verdict that hook h may give: an allowed action, and zero where nothing is defined.
 func (v Verdict) Valid(h Hook) bool { return h.Allowed(v.Action()) && byte(v>>8) == 0 }
+
+// plain are the allowed actions whose argument nobody has to look up.
+var plain = func() (all [Hooks]uint16) {
+	for h := range all {
+		all[h] = allowed[h] &^ bits(Route, Replace, Error)
+	}
+	return all
+}()
+
+// Plain says whether v is a valid verdict of hook h that stands for itself: its argument names no target and no output record.
+func (v Verdict) Plain(h Hook) bool {
+	return h < Hooks && byte(v>>8) == 0 && v.Action() < actions && plain[h]>>v.Action()&1 == 1
+}

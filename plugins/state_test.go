@@ -1,0 +1,135 @@
+package plugins
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/tidewheel/tidewheel/plugins/abi"
+	"github.com/tidewheel/tidewheel/plugins/plugintest"
+)
+
+// crowd is a plugin with one instance, which the test has taken, and n batches that have entered and wait for it.
+type crowd struct {
+	t    *testing.T
+	p    *Plugin
+	in   *instance
+	done sync.WaitGroup
+}
+
+func newCrowd(t *testing.T, policy Policy, n int, body string) *crowd {
+	t.Helper()
+	r, err := NewRuntime(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Load(t.Context(), plugintest.Scripted(), Spec{Name: "p", Policy: policy, Limits: Limits{MemoryMax: 1 << 20, Instances: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crowd{t: t}
+	if c.p, err = r.NewPlugin(m); err != nil {
+		t.Fatal(err)
+	}
+	c.in = <-m.slots
+	c.enter(n, body)
+	return c
+}
+
+func (c *crowd) enter(n int, body string) {
+	c.p.mu.Lock()
+	want := c.p.busy + n
+	c.p.mu.Unlock()
+	for range n {
+		c.done.Go(func() {
+			var a Answer
+			c.p.Decide(context.Background(), Call{Hook: abi.Filter, NowMs: 1000}, []abi.Record{{Body: []byte(body)}}, &a)
+		})
+	}
+	for busy := 0; busy < want; runtime.Gosched() {
+		c.p.mu.Lock()
+		busy = c.p.busy
+		c.p.mu.Unlock()
+	}
+}
+
+// release gives the instance back and waits for the batches.
+func (c *crowd) release() {
+	c.in.m.giveBack(c.in)
+	c.done.Wait()
+}
+
+// TestQuarantineIsOne: batches that die at the same time are one quarantine with one pause, however many they are.
+func TestQuarantineIsOne(t *testing.T) {
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter, QuarantineAfter: 1}, 4, "!")
+	c.release()
+	if c.p.state != Quarantined || c.p.counters.quarantines != 1 || c.p.pause != 1000 || c.p.until != 2000 {
+		t.Errorf("%v, %d quarantines, a pause of %d ms until %d", c.p.state, c.p.counters.quarantines, c.p.pause, c.p.until)
+	}
+	if err := c.p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRollbackDuringProbe: a probe that ends after an operator has rolled the plugin back and forth changes nothing.
+func TestRollbackDuringProbe(t *testing.T) {
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 0, "")
+	c.p.state, c.p.until = Quarantined, 0
+	c.enter(1, "!") // it probes
+	m, err := c.p.host.Load(t.Context(), plugintest.Scripted(), c.p.current.m.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := c.p.current
+	if err := c.p.Swap(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.p.Rollback(); err != nil || c.p.current != first {
+		t.Fatal(err)
+	}
+	c.release()
+	if c.p.state != Active || c.p.counters.quarantines != 0 {
+		t.Errorf("%v, %d quarantines", c.p.state, c.p.counters.quarantines)
+	}
+	if err := c.p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseWaits: Close and a generation that is retired wait for the batches that they have.
+func TestCloseWaits(t *testing.T) {
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 3, "d")
+	for range 2 { // the first generation is retired, with its batches in hand
+		m, err := c.p.host.Load(t.Context(), plugintest.Scripted(), c.p.current.m.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.p.Swap(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := make(chan error)
+	go func() { closed <- c.p.Close() }()
+	for shut := false; !shut; runtime.Gosched() {
+		c.p.mu.Lock()
+		shut = c.p.closed
+		c.p.mu.Unlock()
+	}
+	select {
+	case err := <-closed:
+		t.Fatalf("closed with three batches in hand: %v", err)
+	default:
+	}
+	c.in.m.giveBack(c.in)
+	c.done.Wait()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if n := c.p.counters.verdicts[abi.Drop]; n != 3 {
+		t.Errorf("%d batches were decided, want 3", n)
+	}
+	if err := c.p.host.Close(); err != nil {
+		t.Error(err)
+	}
+}
