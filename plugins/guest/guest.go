@@ -19,7 +19,8 @@ func Keep() Verdict { return Verdict{v: abi.NewVerdict(abi.Keep, 0, 0)} }
 // Drop forgets the message; code says why.
 func Drop(code uint16) Verdict { return Verdict{v: abi.NewVerdict(abi.Drop, code, 0)} }
 
-// RetryAfter asks again after delayMs milliseconds.
+// RetryAfter asks again after delayMs milliseconds. For Result, 0 leaves the delay to the host, which waits longer with each
+// attempt, and never less than the receiver asks for in Retry-After.
 func RetryAfter(delayMs uint32, code uint16) Verdict {
 	return Verdict{v: abi.NewVerdict(abi.Retry, code, delayMs)}
 }

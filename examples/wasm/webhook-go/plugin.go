@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"strconv"
 
 	"github.com/tidewheel/tidewheel/plugins/guest"
 )
@@ -16,11 +15,8 @@ const (
 	codeNoAnswer    = 2 // tried again: no response came
 )
 
-// Delays between attempts when the receiver names none.
-const (
-	firstDelayMs = 1_000
-	maxDelayMs   = 3_600_000
-)
+// tooManyMs is how long a receiver that has too much to do is left alone at least.
+const tooManyMs = 60_000
 
 // settings are what stands in [plugin.config].
 type settings struct {
@@ -70,28 +66,21 @@ func contentType(r *guest.Record) string {
 }
 
 // result judges the response. What the receiver took is done. What it will never take goes to the dead letters: 410 says that
-// the receiver is gone, other 4xx that the request is wrong. The rest is tried again, when the receiver says or ever later.
+// the receiver is gone, other 4xx that the request is wrong. The rest is tried again: a delay of 0 leaves it to the host, which
+// waits longer with each attempt, and never less than the receiver asks for in Retry-After.
 func result(r *guest.Record) guest.Verdict {
 	status := r.Status()
 	switch {
 	case status >= 200 && status <= 299:
 		return guest.Keep()
 	case status == 0:
-		return guest.RetryAfter(delayMs(r), codeNoAnswer)
-	case status == 408, status == 425, status == 429, status >= 500:
-		return guest.RetryAfter(delayMs(r), uint16(status))
+		return guest.RetryAfter(0, codeNoAnswer)
+	case status == 429:
+		return guest.RetryAfter(tooManyMs, 429)
+	case status == 408, status == 425, status >= 500:
+		return guest.RetryAfter(0, uint16(status))
 	}
 	return guest.DeadLetter(uint16(status))
-}
-
-// delayMs is what Retry-After asks for, in seconds, or twice as long with each attempt.
-func delayMs(r *guest.Record) uint32 {
-	if value, ok := r.Header("retry-after"); ok { // the host writes the names of a response's headers in small letters
-		if s, err := strconv.ParseUint(string(value), 10, 32); err == nil {
-			return uint32(min(1000*s, maxDelayMs))
-		}
-	}
-	return uint32(min(firstDelayMs<<min(r.Attempt, 12), maxDelayMs))
 }
 
 func main() {}

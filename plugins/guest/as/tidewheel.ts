@@ -31,7 +31,7 @@ function make(action: u64, code: u16, arg: u32): Verdict {
 export function keep(): Verdict { return make(1, 0, 0); }
 /** Forget the message; code says why. */
 export function drop(code: u16 = 0): Verdict { return make(2, code, 0); }
-/** Ask again after delayMs milliseconds. */
+/** Ask again after delayMs milliseconds; for tw_result, 0 leaves the delay to the host, which waits longer with each attempt. */
 export function retryAfter(delayMs: u32, code: u16 = 0): Verdict { return make(3, code, delayMs); }
 /** To the dead-letter topic; code says why. */
 export function deadLetter(code: u16 = 0): Verdict { return make(4, code, 0); }

@@ -52,6 +52,7 @@ static inline tw_verdict tw_make(tw_u8 action, tw_u16 code, tw_u32 arg) {
 }
 static inline tw_verdict tw_keep(void) { return tw_make(TW_KEEP, 0, 0); }
 static inline tw_verdict tw_drop(tw_u16 code) { return tw_make(TW_DROP, code, 0); }
+/* For TW_RESULT, a delay of 0 is left to the host, which waits longer with each attempt. */
 static inline tw_verdict tw_retry(tw_u32 delay_ms, tw_u16 code) { return tw_make(TW_RETRY, code, delay_ms); }
 static inline tw_verdict tw_dead_letter(tw_u16 code) { return tw_make(TW_DEAD_LETTER, code, 0); }
 static inline tw_verdict tw_route(tw_u32 target) { return tw_make(TW_ROUTE, 0, target); }
