@@ -72,6 +72,17 @@ func TestNewC(t *testing.T) {
 	}
 }
 
+// TestNewAssemblyScript: the same with asc, which npm has to fetch: not in a plain go test, which needs no network.
+func TestNewAssemblyScript(t *testing.T) {
+	if os.Getenv("CI") == "" && os.Getenv("TIDEWHEEL_VOLUME") == "" {
+		t.Skip("npm needs the network: set CI or TIDEWHEEL_VOLUME=ci")
+	}
+	b := built(t, project(t, author.AssemblyScript))
+	if len(b.Info.Hooks) != 1 || len(b.Info.Manifest.Imports) != 1 {
+		t.Errorf("%+v", b.Info)
+	}
+}
+
 // TestNewRefuses: what is there is not touched, and names are checked.
 func TestNewRefuses(t *testing.T) {
 	dir := t.TempDir()

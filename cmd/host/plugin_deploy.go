@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidewheel/tidewheel/host/author"
+)
+
+// deployedPlugin is what plugin deploy says in JSON.
+type deployedPlugin struct {
+	Name         string              `json:"name"`
+	File         string              `json:"file"`
+	SHA256       string              `json:"sha256"`
+	Hooks        []string            `json:"hooks"`
+	Capabilities []author.Capability `json:"capabilities"`
+	TOML         string              `json:"toml"`
+	Warnings     []string            `json:"warnings,omitempty"`
+}
+
+func (a *app) pluginDeploy() *cobra.Command {
+	var match, targets []string
+	onError, fail, configFile := "dead_letter", "closed", ""
+	cmd := &cobra.Command{
+		Use:   "deploy [FILE]",
+		Short: "Print the configuration of a plugin, with its digest and what it asks for",
+		Long: `Print the table [[plugin]] that a server's configuration needs for a plugin: the digest of the file as its pin, the hooks of
+the manifest, and the capabilities that it asks for, each with its reason. Read those before you grant them. FILE may be the
+directory of a project; without it the project is here.`,
+		Example: "  tidewheel plugin deploy --match 'orders-*'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			m, err := a.usable(args)
+			if err != nil {
+				return err
+			}
+			d, err := a.deployment(m, author.Deployment{Match: match, Targets: targets, OnError: onError, Fail: fail}, configFile)
+			if err != nil {
+				return err
+			}
+			text, err := d.TOML()
+			if err != nil {
+				return err
+			}
+			out := deployedPlugin{d.Name, d.File, d.Info.Digest.String(), author.ConfiguredHooks(author.Hooks(d.Info)), author.Capabilities(d.Info), text, author.Warnings(d.Info)}
+			if a.format == formatTable {
+				_, err = io.WriteString(a.stdout, text)
+			} else {
+				err = a.one(out, nil)
+			}
+			if err != nil {
+				return err
+			}
+			a.warn(out.Warnings)
+			fmt.Fprintf(a.stderr, "next: copy %s into dir of [plugins], add this to the configuration, and reload it (SIGHUP)\n", m.file)
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&match, "match", []string{"*"}, "patterns of the topics whose messages it is asked about")
+	cmd.Flags().StringSliceVar(&targets, "target", nil, "a topic that it routes to, once for each, in the order of their numbers")
+	cmd.Flags().StringVar(&onError, "on-error", onError, "what becomes of a message that it fails on: dead_letter, skip, drop, block or retry")
+	cmd.Flags().StringVar(&fail, "fail", fail, "while it can't be asked messages wait (closed) or pass (open)")
+	cmd.Flags().StringVar(&configFile, "plugin-config", "", "a JSON file with the plugin's configuration; testdata/config.json if it is there")
+	return cmd
+}
+
+// deployment completes what the flags say about a plugin.
+func (a *app) deployment(m *authored, d author.Deployment, configFile string) (author.Deployment, error) {
+	d.File, d.Info = filepath.Base(m.file), m.info
+	if d.Name = m.info.Manifest.Name; d.Name == "" {
+		d.Name = d.File[:len(d.File)-len(filepath.Ext(d.File))]
+	}
+	if err := author.CheckName(d.Name); err != nil {
+		return d, fmt.Errorf("%s: %w", m.file, err)
+	}
+	set := setting{configFile: configFile, memoryMax: "16MiB", fuel: 1}
+	s, err := set.setting(m)
+	if err != nil {
+		return d, err
+	}
+	d.Config = s.Config
+	routes, err := author.Targets(m.tests())
+	if err != nil {
+		return d, err
+	}
+	if routes > len(d.Targets) {
+		fmt.Fprintf(a.stderr, "warning: in its tests it routes to %s; --target names each\n", count(int64(routes), "target", "targets"))
+	}
+	return d, nil
+}
