@@ -55,6 +55,8 @@ var arrows = []struct {
 	{"host", []string{"host", "engine", "fsadapter", "plugins"}, nil, "only cmd stands above the host"},
 	{"host/broker", []string{"host/broker", "engine"}, []string{"net/http", "github.com/spf13/afero", "github.com/BurntSushi/toml"},
 		"the broker is handed its file system and its network"},
+	{"host/delivery", []string{"host/broker", "host/egress", "engine", "plugins"}, []string{"github.com/BurntSushi/toml"},
+		"a worker is told what to deliver, and by whom"},
 	{"host/egress", nil, []string{"github.com/BurntSushi/toml", "github.com/tetratelabs/wazero"},
 		"where requests may go is judged without knowing who asks"},
 	{"cmd", []string{"cmd", "host", "engine", "fsadapter", "plugins"}, nil, "nothing but cmd may import cmd"},
