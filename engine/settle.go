@@ -35,6 +35,9 @@ type Settle struct {
 	Topic   string // in a stage: its name, StagePrefix and the topic's; then the group is StageGroup
 	TopicID uint32 // if not 0, the topic must be this one, and not another that was made later under the name
 	Queue   int
+	// InOrder has it refused with ErrSettled unless its first offset is the lowest that is not settled. So of several that are on
+	// their way none is done when one before it is refused.
+	InOrder bool
 
 	Digests [][32]byte // SHA-256 of the files of the plugins that were asked, at most MaxDigests
 	Items   []Settled  // 1 to MaxSettled, in ascending order of their offsets
@@ -160,6 +163,10 @@ func (e *Engine) maySettle(c *Settle) (*state.Topic, state.OffsetKey, error) {
 		if err := e.maySettleItem(c, i, t, key); err != nil {
 			return nil, key, err
 		}
+	}
+	if at, _ := e.st.Offsets.Get(key); c.InOrder && c.Items[0].Offset != max(at, t.Queues[key.Queue].Min) {
+		return nil, key, fmt.Errorf("%w: offset %d in queue %d of topic %q is not the next for group %q, which is %d", ErrSettled,
+			c.Items[0].Offset, c.Queue, c.Topic, c.Group, max(at, t.Queues[key.Queue].Min))
 	}
 	return t, key, e.maySettleMore(c, t.Queues[key.Queue].Min, key)
 }

@@ -105,3 +105,13 @@ func (e *Engine) stageLag(stage *state.Topic) (lag int64) {
 	}
 	return lag
 }
+
+// StagedBy returns the name of the topic whose stage another one is, by the number of that one. Safe for concurrent use.
+func (e *Engine) StagedBy(id uint32) (topic string, ok bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if t := e.st.Topics[id]; t != nil && t.Origin != nil {
+		return t.Origin.Name, true
+	}
+	return "", false
+}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -32,6 +33,7 @@ type Broker struct {
 
 	groups    *groups
 	hookCalls *hookCalls
+	stages    *stages
 
 	closing   chan struct{} // closed by Close
 	closeOnce sync.Once
@@ -50,9 +52,18 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 		return nil, err
 	}
 	env = withClocks(env)
+	if env.Log == nil {
+		env.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Engine.Stage = nil; opts.Hooks != nil {
+		opts.Engine.Stage = opts.Hooks.Stages
+	}
 	e, err := engine.Open(env, dir, opts.Engine)
 	if err != nil {
 		return nil, fmt.Errorf("broker: open: %w", err)
+	}
+	if err := stageAtOpen(e, opts.Hooks, env.Log); err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: open: %w", err), e.Close())
 	}
 	b := &Broker{
 		env: env, opts: opts, log: env.Log, e: e,
@@ -64,10 +75,10 @@ func Open(env engine.Env, dir string, opts Options) (*Broker, error) {
 		b.gate.wake, b.bells.wake = b.queue.signal, b.queue.signal
 	}
 	b.groups = newGroups(b.queue.signal)
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
+	b.stages = newStages(b)
 	b.start()
+	topics, _ := e.Topics()
+	b.stages.beginAll(topics)
 	return b, nil
 }
 

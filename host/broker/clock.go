@@ -52,7 +52,8 @@ func (c *ManualClock) Advance(d time.Duration) (wallMs int64, err error) {
 	}
 }
 
-// CatchUp returns when whatever was due by the broker's clock at the call is delivered and durable. It makes the broker
+// CatchUp returns when whatever was due by the broker's clock at the call is delivered and durable, and of what is in stages
+// everything is decided that hooks decide at once. It makes the broker
 // look at its clock, which it does once a second otherwise: call it after a ManualClock was moved. While something
 // cannot be delivered (Stats says so) it waits until the context ends.
 func (b *Broker) CatchUp(ctx context.Context) error {
@@ -61,7 +62,10 @@ func (b *Broker) CatchUp(ctx context.Context) error {
 	b.queue.signal()
 	select {
 	case pos := <-at:
-		return b.gate.wait(ctx, pos)
+		if err := b.gate.wait(ctx, pos); err != nil {
+			return err
+		}
+		return b.stages.quiet(ctx)
 	case <-b.closing:
 		return ErrClosed
 	case <-ctx.Done():

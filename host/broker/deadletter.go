@@ -40,8 +40,10 @@ type DeadLetter struct {
 	Reason      string // why the last one failed
 	FirstMs     int64  // when the first one failed, ms since 1970
 	DiedMs      int64  // when it was given up, ms since 1970
-	// Plugin, Code and Digest say which plugin gave it up, with which code and of which file; empty and zero when none did.
+	// Plugin, Code and Digest say which plugin gave it up, with which code and of which file, and Hook where: as it was being put
+	// (publish), when it was due (due), before a group got it (consume), or as its reader (deliver). Empty and zero when none did.
 	Plugin string
+	Hook   string
 	Code   uint16
 	Digest [32]byte
 
@@ -300,6 +302,8 @@ func (b *Broker) deadLetter(m *engine.Message) DeadLetter {
 			d.FirstMs = number
 		case PropReason:
 			d.Reason = string(value)
+		case PropHook:
+			d.Hook = string(value)
 		case PropPlugin:
 			d.Plugin = string(value)
 		case PropCode:

@@ -18,9 +18,8 @@ const (
 	deadPrefix  = "%DLQ%"
 )
 
-// stagePrefix begins the name of the topic in which due messages of another one wait to be decided about, and is the name of
-// the group that reads it.
-const stagePrefix = "%STAGE%"
+// stagePrefix begins the name of the topic in which due messages of another one wait to be decided about.
+const stagePrefix = engine.StagePrefix
 
 // RetryTopic is the topic in which the messages of a group wait that are to be delivered to it again.
 func RetryTopic(group string) string { return retryPrefix + group }
@@ -168,6 +167,19 @@ func (gs *groups) dropTopic(id uint32, name string) {
 	}
 }
 
+// askAgain has the pulls of all groups ask at once about what was not decided.
+func (gs *groups) askAgain() {
+	for _, g := range gs.all() {
+		g.mu.Lock()
+		for _, t := range g.tracks {
+			t.askNow()
+		}
+		g.kick()
+		g.mu.Unlock()
+		gs.release(g)
+	}
+}
+
 // all lists the groups that are remembered, each acquired.
 func (gs *groups) all() []*group {
 	gs.mu.Lock()
@@ -297,5 +309,5 @@ func parseReceipt(text string) (r receipt, ok bool) {
 	r.queue = engine.QueueRef{Topic: binary.BigEndian.Uint32(b[12:]), Queue: binary.BigEndian.Uint32(b[16:])}
 	r.offset = int64(binary.BigEndian.Uint64(b[20:]))
 	r.token = binary.BigEndian.Uint64(b[28:])
-	return r, true
+	return r, r.token != 0 // that of what nobody has
 }

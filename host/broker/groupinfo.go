@@ -96,7 +96,7 @@ func (b *Broker) groupInfos(ctx context.Context, wanted func(name string) bool) 
 	}
 	groups := map[string]*standing{}
 	for i := range known {
-		if wanted(known[i].Name) {
+		if !isStage(known[i].Name) && wanted(known[i].Name) {
 			groups[known[i].Name] = newStanding(known[i])
 		}
 	}

@@ -108,9 +108,9 @@ func (d *Decision) dropped(where string) error {
 	return fmt.Errorf("%w: %s", ErrDropped, text)
 }
 
-// properties say in a dead letter who decided.
-func (d *Decision) properties() []property {
+// properties say in a dead letter who decided, and where.
+func (d *Decision) properties(hook string) []property {
 	return []property{
-		{PropPlugin, d.Plugin}, {PropCode, strconv.Itoa(int(d.Code))}, {PropDigest, hex.EncodeToString(d.Digest[:])},
+		{PropHook, hook}, {PropPlugin, d.Plugin}, {PropCode, strconv.Itoa(int(d.Code))}, {PropDigest, hex.EncodeToString(d.Digest[:])},
 	}
 }

@@ -36,7 +36,13 @@ type track struct {
 	handed    int64 // what the writer was given with no one waiting for it
 
 	reading chan struct{} // closed when the pull that reads the queue is done with it; nil: nobody reads
+	asking  bool          // that pull asks hooks
 	blocked bool          // a pull found the track full
+
+	settled []engine.OffsetRange // above next, what is settled in the log: sorted; done with
+
+	held    int64         // ns of Env.Mono: before, nothing new is read, since hooks have decided nothing about what was
+	backoff time.Duration // how long that was the last time
 }
 
 // entry is a message that is not done with, or is above one that is not.
@@ -48,6 +54,7 @@ type entry struct {
 	attempts uint16 // deliveries of this copy
 	origin   uint32 // in the group's retries: the number of the topic that it comes from
 	state    entryState
+	unasked  bool // hooks are to be asked before it is handed out; with an end in until, nobody has it and that is when to ask
 }
 
 type entryState uint8
@@ -141,7 +148,42 @@ func (t *track) dropOrigin(origin uint32) {
 func (t *track) reset(offset int64) {
 	t.next, t.entries, t.head, t.ends, t.loose = offset, nil, 0, math.MaxInt64, false
 	t.committed, t.handed = offset, offset
+	t.settled, t.held, t.backoff = nil, 0, 0
 	t.epoch++
+}
+
+// isSettled says whether an offset that was not looked at is done with.
+func (t *track) isSettled(offset int64) bool {
+	for _, r := range t.settled {
+		if offset < r.To {
+			return offset >= r.From
+		}
+	}
+	return false
+}
+
+// skipSettled passes over what comes next and is settled.
+func (t *track) skipSettled() {
+	for len(t.settled) > 0 && t.settled[0].From <= t.next {
+		t.next = max(t.next, t.settled[0].To)
+		t.settled = t.settled[1:]
+	}
+}
+
+// undecided puts off an entry about which hooks decided nothing.
+func (t *track) undecided(e *entry, now int64) {
+	e.unasked, e.token, e.until = true, 0, now+int64(t.backoff)
+	t.ends = min(t.ends, e.until)
+}
+
+// askNow has what was not decided asked about at once.
+func (t *track) askNow() {
+	for i := t.head; i < len(t.entries); i++ {
+		if e := &t.entries[i]; e.unasked && e.state == stateOpen && e.token == 0 {
+			e.until, t.loose = free, true
+		}
+	}
+	t.held, t.backoff = 0, 0
 }
 
 // room says how many more offsets may be looked at.
@@ -190,10 +232,10 @@ func (t *track) expire(now int64) (any bool) {
 	return any
 }
 
-// leased counts the leases that run.
+// leased counts the leases that run. What nobody has had yet has no token.
 func (t *track) leased(now int64) (n int) {
 	for i := t.head; i < len(t.entries); i++ {
-		if e := &t.entries[i]; e.state != stateDone && e.until > now {
+		if e := &t.entries[i]; e.state != stateDone && e.until > now && e.token != 0 {
 			n++
 		}
 	}

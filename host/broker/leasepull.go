@@ -15,12 +15,16 @@ type leasePull struct {
 	pull
 	g       *group
 	timeout time.Duration
+	// attempts is how often a message is delivered.
+	attempts int
 
-	id      uint32          // of the topic
-	retries uint32          // of the group's retry topic; 0: there is none
-	busy    <-chan struct{} // closed when a queue can be read that another pull was reading
-	more    bool            // a queue goes on behind what was passed over
-	spent   []receipt       // leased to be given up: delivered as often as they may be
+	id      uint32           // of the topic
+	retries uint32           // of the group's retry topic; 0: there is none
+	busy    <-chan struct{}  // closed when a queue can be read that another pull was reading
+	asking  <-chan struct{}  // the same, where that pull asks hooks
+	more    bool             // a queue goes on behind what was passed over
+	spent   []receipt        // leased to be given up: delivered as often as they may be
+	decided []decidedMessage // that hooks do not want delivered; held
 	offsets []int64
 }
 
@@ -34,6 +38,9 @@ type source struct {
 
 // pullGroup is Pull for a group that goes on where it stands.
 func (b *Broker) pullGroup(ctx context.Context, req PullRequest, into *Pulled) error {
+	if isStage(req.Topic) || isStage(req.Group) {
+		return fmt.Errorf("broker: %w: group %q reads topic %q", engine.ErrReserved, req.Group, req.Topic)
+	}
 	if err := message.ValidGroup(req.Group); err != nil {
 		return fmt.Errorf("broker: %w: %w", engine.ErrGroupName, err)
 	}
@@ -45,7 +52,10 @@ func (b *Broker) pullGroup(ctx context.Context, req PullRequest, into *Pulled) e
 	l := &leasePull{
 		pull:    pull{b: b, req: req, into: into, tags: tagHashes(req.Tags)},
 		g:       b.groups.acquire(req.Group),
-		timeout: b.opts.timeout(req.AckTimeout),
+		timeout: b.opts.timeout(req.AckTimeout), attempts: b.opts.MaxAttempts,
+	}
+	if req.MaxAttempts != 0 {
+		l.attempts = req.MaxAttempts
 	}
 	defer func() { b.groups.release(l.g) }()
 	if _, err := l.sources(ctx); err != nil {
@@ -93,6 +103,7 @@ func (l *leasePull) round(ctx context.Context, timer <-chan time.Time) (again bo
 	case <-arrived.rung:
 	case <-returned.rung:
 	case <-changed:
+	case <-l.asking:
 	case <-timer:
 		return false, nil
 	case <-ctx.Done():
@@ -150,7 +161,7 @@ const scatter = 2654435769
 // lookAll reads every queue once, starting with another one each time. A queue that cannot be read is an error only when
 // the others have nothing.
 func (l *leasePull) lookAll(ctx context.Context, sources []source) error {
-	l.busy, l.more = nil, false
+	l.busy, l.asking, l.more = nil, nil, false
 	l.into.Queues = l.into.Queues[:0]
 	count, bytes := l.req.MaxCount, l.req.MaxBytes
 	turn := int(l.b.turn.Add(1) * scatter >> 16)
@@ -170,6 +181,7 @@ func (l *leasePull) lookAll(ctx context.Context, sources []source) error {
 		}
 	}
 	l.giveUp(ctx)
+	l.settleDecided(ctx)
 	if l.into.Count() > 0 {
 		return nil
 	}
@@ -211,7 +223,7 @@ func (l *leasePull) track(ctx context.Context, s *source) (*track, error) {
 		return t, nil
 	}
 	for known := false; !known; {
-		committed, pos, err := l.committedNow(s)
+		committed, _, pos, err := l.committedNow(s)
 		if err == nil {
 			err = l.settled(ctx, pos)
 		}
@@ -227,14 +239,16 @@ func (l *leasePull) track(ctx context.Context, s *source) (*track, error) {
 	return t, nil
 }
 
-// committedNow is what the log says now, and from which position on it may be told.
-func (l *leasePull) committedNow(s *source) (int64, engine.Offset, error) {
+// committedNow is what the log says now, and from which position on it may be told. What is settled is asked for first: a
+// commit in between has passed over some of it.
+func (l *leasePull) committedNow(s *source) (int64, []engine.OffsetRange, engine.Offset, error) {
 	if err := l.b.enter(); err != nil {
-		return 0, 0, err
+		return 0, nil, 0, err
 	}
 	defer l.b.leave()
+	settled, _ := l.b.e.Settled(l.g.name, s.topic, int(s.ref.Queue))
 	at, _, pos := l.b.e.Committed(l.g.name, s.topic, int(s.ref.Queue))
-	return at, pos, nil
+	return at, settled, pos, nil
 }
 
 // newTrack makes a track, unless there is one by now; false when something else was committed meanwhile.
@@ -245,11 +259,13 @@ func (l *leasePull) newTrack(s *source, committed int64) (*track, bool) {
 	if t := g.tracks[s.ref]; t != nil {
 		return t, true
 	}
-	if at, _, err := l.committedNow(s); err == nil && at != committed {
+	at, settled, _, err := l.committedNow(s)
+	if err == nil && at != committed {
 		return nil, false
 	}
 	t := &track{topic: s.topic, id: s.ref.Topic, queue: int(s.ref.Queue)}
 	t.reset(committed)
+	t.settled = settled
 	g.tracks[s.ref] = t
 	return t, true
 }
@@ -271,12 +287,16 @@ func (l *leasePull) tellPlace(s *source, t *track) {
 func (l *leasePull) begin(t *track) bool {
 	l.g.mu.Lock()
 	defer l.g.mu.Unlock()
-	if t.reading != nil {
+	switch {
+	case t.reading == nil:
+		t.reading = make(chan struct{})
+		return true
+	case t.asking:
+		l.asking = t.reading // that may take long
+	default:
 		l.busy = t.reading
-		return false
 	}
-	t.reading = make(chan struct{})
-	return true
+	return false
 }
 
 func (l *leasePull) end(t *track) {
@@ -313,7 +333,11 @@ func (l *leasePull) readFree(ctx context.Context, s *source, t *track, count, by
 			return 0, 0, err
 		}
 		read := len(part.Messages)
-		l.grant(s, t, part, epoch, false)
+		decisions, err := l.ask(ctx, s, t, part, false)
+		if err != nil {
+			return 0, 0, err
+		}
+		l.grant(s, t, part, epoch, false, decisions)
 		for i := range part.Messages {
 			bytes -= len(part.Messages[i].Body)
 		}
@@ -339,10 +363,12 @@ func (l *leasePull) readNew(ctx context.Context, s *source, t *track, count, byt
 	part.Messages = part.Messages[:0]
 	for round := 1; ; round++ {
 		l.g.mu.Lock()
+		t.skipSettled()
 		from, epoch, room := t.next, t.epoch, t.room(l.b.opts.MaxUnacked)
 		t.blocked = room == 0
+		held := t.held > l.b.env.Mono()
 		l.g.mu.Unlock()
-		if room == 0 {
+		if room == 0 || held {
 			break
 		}
 		err := l.read(ctx, s, part, from, min(count, room), bytes, tags)
@@ -356,7 +382,11 @@ func (l *leasePull) readNew(ctx context.Context, s *source, t *track, count, byt
 			return err
 		}
 		moved := part.Next > from
-		l.grant(s, t, part, epoch, true)
+		decisions, err := l.ask(ctx, s, t, part, true)
+		if err != nil {
+			return err
+		}
+		l.grant(s, t, part, epoch, true, decisions)
 		if len(part.Messages) > 0 || !moved {
 			break
 		}
@@ -408,8 +438,9 @@ func (l *leasePull) trimmed(ctx context.Context, t *track, part *PulledQueue) er
 	return nil
 }
 
-// grant leases what was read and is wanted, and takes the rest out of the part. What is fresh was not looked at before.
-func (l *leasePull) grant(s *source, t *track, part *PulledQueue, epoch uint32, fresh bool) {
+// grant leases what was read and is wanted, and takes the rest out of the part. What is fresh was not looked at before. The
+// decisions of hooks, if any, are at the indexes of their messages.
+func (l *leasePull) grant(s *source, t *track, part *PulledQueue, epoch uint32, fresh bool, decisions []*Decision) {
 	g := l.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -424,11 +455,11 @@ func (l *leasePull) grant(s *source, t *track, part *PulledQueue, epoch uint32, 
 			continue // void by a seek, a trim or a commit that came while it was read
 		}
 		e := l.entry(s, t, m, known, fresh, now)
-		if e == nil {
+		if e == nil || decisions != nil && decisions[i] != nil && !l.obey(s, t, e, m, decisions[i], epoch, now) {
 			continue
 		}
 		g.tokens++
-		spent := e.attempt() >= l.b.opts.MaxAttempts
+		spent := e.attempt() >= l.attempts
 		t.grant(e, g.tokens, until)
 		r := receipt{g.own.nonce, g.number, s.ref, m.Offset, e.token}
 		if spent {
@@ -461,12 +492,18 @@ func (l *leasePull) entry(s *source, t *track, m *engine.Message, known map[stri
 		}
 		return nil
 	}
-	e := entry{offset: m.Offset, until: free, before: m.Attempts}
+	if t.isSettled(m.Offset) {
+		return nil
+	}
+	e := entry{offset: m.Offset, until: free}
+	if s.topic == RetryTopic(l.g.name) { // elsewhere they are not deliveries to the group
+		e.before = m.Attempts
+	}
 	if s.retry && m.Err == nil {
 		origin := originOf(m, "")
 		if origin != l.req.Topic {
 			if known[origin] { // somebody else's: it stays
-				e.origin = l.g.origin(origin)
+				e.origin, e.unasked = l.g.origin(origin), l.b.opts.Hooks != nil
 				t.add(e)
 				t.loose = true
 			}
@@ -502,7 +539,7 @@ func (l *leasePull) known(s *source, part *PulledQueue) map[string]bool {
 // giveUp makes dead letters of what was delivered too often, side by side, so that they share fsyncs. What cannot be moved
 // now comes here again when its lease is over.
 func (l *leasePull) giveUp(ctx context.Context) {
-	give := &letting{reason: fmt.Sprintf("delivered %d times, and the lease ended each time", l.b.opts.MaxAttempts)}
+	give := &letting{reason: fmt.Sprintf("delivered %d times, and the lease ended each time", l.attempts)}
 	parallel(len(l.spent), func(i int) {
 		if _, err := l.b.moveOn(ctx, l.g, l.spent[i], give.bury); err != nil {
 			l.b.log.Warn("a message that was delivered too often is not moved to the dead letters", "group", l.g.name,

@@ -36,6 +36,10 @@ type Measures struct {
 	Batches   Histogram // requests that were appended with one write
 
 	Published Decisions // of hooks, about messages that were being put
+	Due       Decisions // about messages that were due, as they were settled
+	Consumed  Decisions // about messages that a group was about to get, and of Settle
+	// StageLateness are seconds from the due time of a message until the decision about it was durable.
+	StageLateness Histogram
 }
 
 // Decisions counts what hooks have decided, by Action. Undecided ones are counted each time they are asked about.
@@ -63,7 +67,9 @@ type measures struct {
 	outcomes [engine.Restored + 1]atomic.Int64 // of requests, by engine.Outcome
 
 	lateness, syncs, batches histogram
-	published                decisions
+	staged                   histogram
+
+	published, due, consumed decisions
 
 	dir  string // of the data; set by newMeasures, then read-only
 	disk diskUsage
@@ -91,6 +97,7 @@ func newMeasures(dir string) *measures {
 	m.lateness.begin(latenessBounds)
 	m.syncs.begin(syncBounds)
 	m.batches.begin(batchBounds)
+	m.staged.begin(latenessBounds)
 	return m
 }
 
@@ -106,7 +113,7 @@ func (b *Broker) Measures() Measures {
 			Refused: count(engine.Refused),
 		},
 		Lateness: lateness, Syncs: m.syncs.read(), Batches: m.batches.read(),
-		Published: m.published.read(),
+		Published: m.published.read(), Due: m.due.read(), Consumed: m.consumed.read(), StageLateness: m.staged.read(),
 	}
 	for _, n := range lateness.Counts {
 		out.Delivered += n
@@ -155,6 +162,18 @@ func (m *measures) late(dues []int64, nowMs int64) {
 		}
 		m.lateness.add(float64(max(nowMs-dues[0], 0))/1000, int64(same))
 		dues = dues[same:]
+	}
+}
+
+// settled counts what was decided about messages in a stage.
+func (m *measures) settled(s *settling, nowMs int64) {
+	for i := range s.Items {
+		item := &s.Items[i]
+		if item.Plugin == engine.Nobody {
+			continue
+		}
+		m.due.add(Action(item.Action))
+		m.staged.add(float64(max(nowMs-item.DueMs, 0))/1000, 1)
 	}
 }
 
@@ -207,7 +226,7 @@ func (b *Broker) TopicsNow() []engine.TopicInfo {
 	}
 	defer b.leave()
 	topics, _ := b.e.Topics()
-	return topics
+	return withoutStages(topics)
 }
 
 // FirstDue is the due time of the message that waits and is due first, ms since 1970; 0 when none waits, or it cannot be

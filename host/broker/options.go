@@ -38,7 +38,8 @@ type Options struct {
 	// SyncInterval bounds, with Interval, how long what was written waits for its fsync. 1 s.
 	SyncInterval time.Duration
 
-	// Hooks decide about messages on their way: before they are stored. Nil: nobody does.
+	// Hooks decide about messages on their way. Nil: nobody does. A topic is staged, its due messages waiting for Hooks.Due,
+	// when it is made, when the broker is opened, and by Rehook; Engine.Stage is not used.
 	Hooks Hooks
 
 	// AckTimeout is how long a group's reader has a message before it is delivered again, unless it asks for another

@@ -131,16 +131,13 @@ func (p *batchPut) apply(ctx context.Context, i int, d *Decision, undecided erro
 
 // bury makes the put one of a dead letter of the plugin.
 func (p *batchPut) bury(ctx context.Context, i int, d *Decision) error {
-	group := PluginGroup(d.Plugin)
-	if err := message.ValidGroup(group); err != nil {
-		return fmt.Errorf("broker: dead letters of plugin %q: %w: %w", d.Plugin, engine.ErrGroupName, err)
-	}
+	group := d.deadGroup()
 	topic := DeadLetterTopic(group)
 	if err := p.b.needDead(ctx, topic); err != nil {
 		return err
 	}
 	put := &p.puts[i]
-	newest := append(d.properties(), property{PropReason, tidyReason(d.Reason)})
+	newest := append(d.properties(hookPublish), property{PropReason, tidyReason(d.Reason)})
 	first := []property{
 		{PropOriginTopic, put.Topic}, {PropOriginQueue, strconv.Itoa(put.Queue)}, {PropOriginOffset, "-1"},
 		{PropFirstFailed, strconv.FormatInt(p.b.env.Wall(), 10)},

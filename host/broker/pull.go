@@ -31,6 +31,9 @@ type PullRequest struct {
 	From []QueueOffset
 	// AckTimeout is how long a group leases what is returned, at most MaxAckTimeout; 0: Options.AckTimeout.
 	AckTimeout time.Duration
+	// MaxAttempts is how often a message that is leased may be delivered before it becomes a dead letter, at most 1,000. 0:
+	// Options.MaxAttempts.
+	MaxAttempts int
 	// Tags, if any, are the ones wanted; other messages are passed over.
 	Tags []string
 	// MaxCount is the most messages in all, at most MaxPull. 32.
@@ -162,6 +165,8 @@ func (r *PullRequest) complete() error {
 		return fmt.Errorf("%w: MaxBytes is %d, allowed is 1 or more", ErrRequest, r.MaxBytes)
 	case r.AckTimeout < 0 || r.AckTimeout > MaxAckTimeout:
 		return fmt.Errorf("%w: AckTimeout is %v, allowed is 0 to %v", ErrRequest, r.AckTimeout, MaxAckTimeout)
+	case r.MaxAttempts < 0 || r.MaxAttempts > 1000:
+		return fmt.Errorf("%w: MaxAttempts is %d, allowed is 0 to 1000", ErrRequest, r.MaxAttempts)
 	case r.Wait < 0 || r.Wait > MaxWait:
 		return fmt.Errorf("%w: Wait is %v, allowed is 0 to %v", ErrRequest, r.Wait, MaxWait)
 	}

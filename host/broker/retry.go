@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,8 @@ const (
 	PropFirstFailed  = "RETRY_FIRST_MS"    // when its first delivery failed, ms since 1970
 	PropReason       = "RETRY_REASON"      // why the last delivery failed, as the consumer said
 	PropCut          = "RETRY_CUT"         // how many of its own last properties had to be left out of the copy
-	PropPlugin       = "RETRY_PLUGIN"      // of a plugin's dead letter: its name
+	PropHook         = "RETRY_HOOK"        // of a plugin's dead letter: where it decided, publish, due, consume or deliver
+	PropPlugin       = "RETRY_PLUGIN"      // its name
 	PropCode         = "RETRY_CODE"        // the code that it gave
 	PropDigest       = "RETRY_DIGEST"      // SHA-256 of its file, as hexadecimal digits
 	PropRouted       = "RETRY_ROUTED"      // how often plugins have sent it from one topic to another
@@ -278,16 +280,16 @@ func (m *leasedMessage) size() int {
 }
 
 // copyTo is the message as it goes to another topic, visible at once, with what is to be known of its past.
-func (m *leasedMessage) copyTo(b *Broker, topic, reason string) engine.Put {
+func (m *leasedMessage) copyTo(b *Broker, topic, reason string, more ...property) engine.Put {
 	return engine.Put{
-		Topic: topic, Key: m.Key, Tag: m.Tag, Body: m.Body, Properties: m.history(b, reason),
+		Topic: topic, Key: m.Key, Tag: m.Tag, Body: m.Body, Properties: m.history(b, append(more, property{PropReason, tidyReason(reason)})),
 		BornMs: m.BornMs, BornHost: m.BornHost, UserFlag: m.UserFlag, SysFlag: m.SysFlag,
 		Attempts: uint16(min(m.attempt, 1<<16-1)),
 	}
 }
 
 // history is the message's properties, with those of its past in place of older ones.
-func (m *leasedMessage) history(b *Broker, reason string) message.Properties {
+func (m *leasedMessage) history(b *Broker, newest []property) message.Properties {
 	first := []property{
 		{PropOriginTopic, m.topic},
 		{PropOriginID, b.firstID(&m.Message)},
@@ -295,11 +297,13 @@ func (m *leasedMessage) history(b *Broker, reason string) message.Properties {
 		{PropOriginOffset, strconv.FormatInt(m.Offset, 10)},
 		{PropFirstFailed, strconv.FormatInt(b.env.Wall(), 10)},
 	}
-	return withPast(&m.Message.Message, first, []property{{PropReason, tidyReason(reason)}})
+	return withPast(&m.Message.Message, first, newest)
 }
 
 // property is one that the broker writes.
 type property struct{ name, value string }
+
+func (p property) isRouted() bool { return p.name == PropRouted }
 
 // withPast is a message's own properties, and behind them those that tell its past: of first, what an older copy says counts.
 // Its own last ones are left out if there is no room, which takes more than 31 KiB of them.
@@ -308,7 +312,7 @@ func withPast(m *message.Message, first, newest []property) message.Properties {
 	for _, p := range newest {
 		past = message.AppendProperty(past, p.name, p.value)
 	}
-	if routed, ok := m.Properties.Lookup(PropRouted); ok {
+	if routed, ok := m.Properties.Lookup(PropRouted); ok && !slices.ContainsFunc(newest, property.isRouted) {
 		first = append(first, property{PropRouted, string(routed)})
 	}
 	for _, p := range first {

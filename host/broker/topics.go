@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tidewheel/tidewheel/engine"
 )
 
-// Topics lists the topics, by name. The list is the caller's.
+// Topics lists the topics, by name, without the stages, of which TopicInfo tells with their topics. The list is the caller's.
 func (b *Broker) Topics(ctx context.Context) ([]engine.TopicInfo, error) {
 	if err := b.enter(); err != nil {
 		return nil, err
@@ -18,7 +19,12 @@ func (b *Broker) Topics(ctx context.Context) ([]engine.TopicInfo, error) {
 	if err := b.gate.wait(ctx, pos); err != nil {
 		return nil, err
 	}
-	return topics, nil
+	return withoutStages(topics), nil
+}
+
+// withoutStages takes the stages out of a list.
+func withoutStages(topics []engine.TopicInfo) []engine.TopicInfo {
+	return slices.DeleteFunc(topics, func(t engine.TopicInfo) bool { return isStage(t.Name) })
 }
 
 // Topic describes a topic; one that is not there is engine.ErrNoTopic.

@@ -309,7 +309,9 @@ func (w *writer) syncEnded(r syncResult) {
 	case r.pos > w.released:
 		w.released = r.pos
 		w.blocked = false
-		w.b.bells.ring(w.e.Release(w.released))
+		woken := w.e.Release(w.released)
+		w.b.bells.ring(woken)
+		w.b.stages.ring(woken)
 		w.b.gate.open(w.released)
 		w.b.measures.released(w.released, w.b.env.Wall())
 		w.settle()

@@ -8,7 +8,7 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 )
 
-// Hooks are broker.Hooks made of functions, one message at a time. A function that is nil does not decide about anything. They
+// Hooks are broker.Hooks made of functions, one message at a time; behind an undecided one the others are asked about later. A function that is nil does not decide about anything. They
 // are called by several goroutines at once. Set the fields before the broker is opened.
 type Hooks struct {
 	// Topics are those that are decided about; none: all.
@@ -49,14 +49,17 @@ func (h *Hooks) Consume(ctx context.Context, group, topic string, messages []eng
 	return each(ctx, messages, func(m *engine.Message) broker.Decision { return h.OnConsume(group, topic, m) })
 }
 
-// each decides about messages until the context ends.
+// each decides about messages until one is undecided or the context ends.
 func each[M any](ctx context.Context, messages []M, decide func(*M) broker.Decision) ([]broker.Decision, error) {
 	var decisions []broker.Decision
 	for i := range messages {
 		if err := ctx.Err(); err != nil {
 			return decisions, err
 		}
-		decisions = append(decisions, decide(&messages[i]))
+		d := decide(&messages[i])
+		if decisions = append(decisions, d); d.Action == broker.Undecided {
+			break
+		}
 	}
 	return decisions, nil
 }
