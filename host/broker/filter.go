@@ -42,11 +42,13 @@ func (l *leasePull) ask(ctx context.Context, s *source, t *track, part *PulledQu
 		return h.Consume(ctx, l.g.name, l.req.Topic, messages)
 	})
 	l.asks(t, false)
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
 	switch {
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed), ctx.Err() != nil:
+		part.Messages = part.Messages[:0] // nobody has them
 		return nil, err
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	case err != nil:
 		l.b.log.Warn("messages wait to be decided about", "group", l.g.name, "topic", l.req.Topic, "error", err)
 	}
