@@ -241,6 +241,7 @@ func bulkTable(w io.Writer, b *httpapi.Bulk) {
 		return
 	}
 	fmt.Fprintf(w, "%s\t%s\n", b.State, b.ID)
+	fmt.Fprintf(w, "action\t%s\n", b.Action)
 	fmt.Fprintf(w, "matched\t%d\n", b.Matched)
 	fmt.Fprintf(w, "changed\t%d\n", b.Changed)
 	fmt.Fprintf(w, "passed\t%d\n", b.Passed)

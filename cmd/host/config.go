@@ -58,6 +58,10 @@ func loadConfig(file string) (*config.Config, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", errNotFound, err)
 	}
+	var report *config.Report
+	if errors.As(err, &report) {
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	}
 	return cfg, err
 }
 

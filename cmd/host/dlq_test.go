@@ -44,6 +44,12 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 
+	if _, stderr, code := cli(t, "dlq", "ls", "nosuch"); code != exitNotFound || !strings.Contains(stderr, "no such group") {
+		t.Errorf("dead letters of a group that is not there: exit %d: %s", code, stderr)
+	}
+	if _, stderr, code := cli(t, "dlq", "drop", "nosuch", "--all", "--dry-run"); code != exitNotFound {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
 	for _, args := range []string{"dlq drop billing", "dlq retry billing --all --key k1", "dlq drop billing x", "dlq show billing x"} {
 		if _, stderr, code := cli(t, strings.Fields(args)...); code != exitUsage {
 			t.Errorf("%s: exit %d: %s", args, code, stderr)

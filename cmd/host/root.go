@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -56,8 +58,10 @@ type app struct {
 	url     string
 	// tokenFile is where the token is; empty: in TIDEWHEEL_TOKEN, or nowhere
 	tokenFile string
-	verb      string // what failed, for complain
-	running   bool   // a verb has begun: what fails now is not the command line
+	// caFile has the certificates that sign for the server; empty: those that the machine trusts
+	caFile  string
+	verb    string // what failed, for complain
+	running bool   // a verb has begun: what fails now is not the command line
 }
 
 // run does what the arguments say and returns the exit code.
@@ -100,6 +104,7 @@ exactly once in their topic, also after a crash.
   tidewheel consume orders --group billing --ack  read as they come
   tidewheel ls --topic orders --to +1h            what waits, and its handles
   tidewheel move HANDLE --by +2h                  or cancel HANDLE, fire HANDLE`,
+		Version:       thisBuild().String(), // --version
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -110,6 +115,7 @@ exactly once in their topic, also after a crash.
 			return a.checkFormat()
 		},
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.PersistentFlags().StringVarP(&a.format, "output", "o", formatTable, "how results are printed: "+strings.Join(formats, ", "))
 	cmd.AddCommand(
 		a.demo(), a.dev(), a.serve(), a.put(), a.consume(),
@@ -130,6 +136,7 @@ func (a *app) withURL(cmd *cobra.Command) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&a.url, "url", url, "the server; also TIDEWHEEL_URL")
 	cmd.Flags().StringVar(&a.tokenFile, "token-file", "", "a file with the bearer token; also TIDEWHEEL_TOKEN, which is the token itself")
+	cmd.Flags().StringVar(&a.caFile, "ca-file", "", "a PEM file of certificates to trust for https, instead of those of this machine")
 	return cmd
 }
 
@@ -143,7 +150,18 @@ func (a *app) client() (*client.Client, error) {
 		}
 		token = string(b)
 	}
-	c, err := client.NewWith(a.url, client.Options{Token: strings.TrimSpace(token)})
+	opts := client.Options{Token: strings.TrimSpace(token)}
+	if a.caFile != "" {
+		b, err := os.ReadFile(a.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the certificates: %w", err)
+		}
+		opts.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+		if !opts.TLS.RootCAs.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("%w: --ca-file %s has no certificate in PEM", errUsage, a.caFile)
+		}
+	}
+	c, err := client.NewWith(a.url, opts)
 	if err != nil {
 		return nil, errors.Join(errUsage, err)
 	}

@@ -212,7 +212,7 @@ func (s *session) announce(srv *server.Server, log *slog.Logger) error {
 	for _, row := range append([][2]string{
 		{"data", dir + ", " + s.fate},
 		{"durability", durability(s.cfg)},
-		{"waiting", fmt.Sprintf("%d messages in %d topics", st.Pending, st.Topics)},
+		{"waiting", count(st.Pending, "message", "messages") + " in " + count(int64(st.Topics), "topic", "topics")},
 		{"levels", b.Levels()},
 		{"max delay", limit},
 		{"access", access(srv, s.cfg)},

@@ -37,7 +37,7 @@ func (a *app) topicLs() *cobra.Command {
 			out := a.list("NAME", "QUEUES", "WAITING", "VISIBLE", "STATE")
 			for i := range got.Topics {
 				t := &got.Topics[i]
-				if err := out.add(t, t.Name, whole(len(t.Queues)), whole(t.Pending), whole(visible(t)), topicState(t)); err != nil {
+				if err := out.add(t, t.Name, whole(t.PutQueues), whole(t.Pending), whole(visible(t)), topicState(t)); err != nil {
 					return err
 				}
 			}
@@ -61,14 +61,27 @@ func topicState(t *httpapi.Topic) string {
 	return "open"
 }
 
+// queuesText says how many queues take messages, and how many only have some.
+func queuesText(t *httpapi.Topic) string {
+	if t.PutQueues == len(t.Queues) {
+		return whole(t.PutQueues)
+	}
+	return fmt.Sprintf("%d, and %d to read from", t.PutQueues, len(t.Queues)-t.PutQueues)
+}
+
 // printTopic prints one topic.
 func (a *app) printTopic(t httpapi.Topic) error {
 	return a.one(t, func(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\n", t.Name, topicState(&t))
 		fmt.Fprintf(w, "waiting\t%d\n", t.Pending)
 		fmt.Fprintf(w, "visible\t%d\n", visible(&t))
+		fmt.Fprintf(w, "queues\t%s\n", queuesText(&t))
 		for _, q := range t.Queues {
-			fmt.Fprintf(w, "queue %d\toffsets %d to %d\n", q.Queue, q.Min, q.Max)
+			taken := ""
+			if q.Queue >= t.PutQueues {
+				taken = ", takes no messages"
+			}
+			fmt.Fprintf(w, "queue %d\toffsets %d to %d%s\n", q.Queue, q.Min, q.Max, taken)
 		}
 	})
 }

@@ -35,7 +35,7 @@ var letterRoutes = []route{
 	{
 		method: "GET", pattern: "/v1/dlq/{group}", id: "listDeadLetters", group: "Dead letters", role: RoleRead,
 		summary: "List the messages that a group gave up, in that order", params: letterFilter,
-		gives: jsonOf[DeadLetters](), problems: []string{"group_name", "bad_request"}, handle: (*API).listDeadLetters,
+		gives: jsonOf[DeadLetters](), problems: []string{"group_name", "unknown_group", "bad_request"}, handle: (*API).listDeadLetters,
 	},
 	{
 		method: "GET", pattern: "/v1/dlq/{group}/{offset}", id: "showDeadLetter", group: "Dead letters", role: RoleRead,
@@ -145,11 +145,25 @@ func (a *API) listDeadLetters(c *call) error {
 	if err != nil {
 		return err
 	}
+	if len(p.Letters) == 0 && page == "" {
+		if err := a.knowsGroup(c); err != nil {
+			return err
+		}
+	}
 	out := DeadLetters{Letters: []DeadLetter{}, Next: p.Next}
 	for i := range p.Letters {
 		out.Letters = append(out.Letters, wireLetter(&p.Letters[i]))
 	}
 	return c.answer(out)
+}
+
+// knowsGroup says that there is no such group, unless it had dead letters once.
+func (a *API) knowsGroup(c *call) error {
+	_, err := a.b.Topic(c.ctx(), broker.DeadLetterTopic(c.path("group")))
+	if errors.Is(err, engine.ErrNoTopic) {
+		_, err = a.b.Group(c.ctx(), c.path("group"))
+	}
+	return err
 }
 
 func wireLetter(l *broker.DeadLetter) DeadLetter {
@@ -216,6 +230,9 @@ func (a *API) deadLetters(c *call, do func(group string, f broker.DeadFilter, to
 	group := c.path("group")
 	if req.DryRun {
 		n, err := a.b.CountDeadLetters(c.ctx(), group, f)
+		if err == nil && n.Count == 0 {
+			err = a.knowsGroup(c)
+		}
 		if err != nil {
 			return err
 		}

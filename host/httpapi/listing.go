@@ -7,6 +7,9 @@ import (
 	"github.com/tidewheel/tidewheel/engine/message"
 )
 
+// listTime bounds how long one request looks for the first message that matches. A page can be empty, and not the last.
+const listTime = 50 * time.Millisecond
+
 // maxTimers is the most that a page has.
 const maxTimers = 1000
 
@@ -29,6 +32,9 @@ func (a *API) listTimers(c *call) error {
 		return q.err
 	}
 	p, err := a.b.TimersPage(c.ctx(), f, q.text("page"), int(limit))
+	for began := time.Now(); err == nil && len(p.Messages) == 0 && p.Next != "" && time.Since(began) < listTime; {
+		p, err = a.b.TimersPage(c.ctx(), f, p.Next, int(limit)) // nothing in it that matches: a look is bounded
+	}
 	if err != nil {
 		return err
 	}

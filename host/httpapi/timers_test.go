@@ -236,6 +236,21 @@ func TestListTimers(t *testing.T) {
 	}
 }
 
+// A page begins with what matches, also when much that does not comes first.
+func TestListPassesOver(t *testing.T) {
+	a, _ := stillAPI(t)
+	for i := range 5 {
+		s := put(t, a, "a", "m", "Tidewheel-Delay", fmt.Sprintf("%dm", 1+i))
+		if i < 4 {
+			do(t, a, "DELETE", "/v1/timers/"+s.Handle, "")
+		}
+	}
+	got := read[httpapi.Timers](t, do(t, a, "GET", "/v1/timers?topic=a&limit=1", ""), 200)
+	if len(got.Timers) != 1 {
+		t.Errorf("the first page: %+v", got)
+	}
+}
+
 func TestHorizon(t *testing.T) {
 	a, _ := stillAPI(t)
 	for _, delay := range []string{"1s", "59m59s", "1h", "90m", "5h"} {

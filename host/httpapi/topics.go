@@ -55,7 +55,7 @@ func (a *API) listTopics(c *call) error {
 }
 
 func wireTopic(t *engine.TopicInfo) Topic {
-	out := Topic{Name: t.Name, Paused: t.Paused, Pending: t.Pending, Queues: make([]QueueRange, len(t.Queues))}
+	out := Topic{Name: t.Name, Paused: t.Paused, Pending: t.Pending, PutQueues: t.Count, Queues: make([]QueueRange, len(t.Queues))}
 	for i, q := range t.Queues {
 		out.Queues[i] = QueueRange{Queue: i, Min: Int64(q.Min), Max: Int64(q.Visible)}
 	}

@@ -164,10 +164,11 @@ type TopicSpec struct {
 
 // Topic describes a topic.
 type Topic struct {
-	Name    string       `json:"name"`
-	Paused  bool         `json:"paused" doc:"groups are kept from reading it"`
-	Pending int64        `json:"pending" doc:"messages that wait for their time"`
-	Queues  []QueueRange `json:"queues"`
+	Name      string       `json:"name"`
+	Paused    bool         `json:"paused" doc:"groups are kept from reading it"`
+	Pending   int64        `json:"pending" doc:"messages that wait for their time"`
+	PutQueues int          `json:"put_queues" doc:"queues that take messages: the first ones; the others were taken away, and can be read"`
+	Queues    []QueueRange `json:"queues"`
 }
 
 // QueueRange is what of a queue can be read.

@@ -75,7 +75,7 @@ type Waiting struct {
 // Timers is one page of waiting messages, in the order of their due times.
 type Timers struct {
 	Timers []Waiting `json:"timers"`
-	Next   string    `json:"next,omitempty" doc:"the page that follows; none: that was all"`
+	Next   string    `json:"next,omitempty" doc:"the page that follows, also of an empty page: what was looked at so far had nothing; none: that was all"`
 	// ScannedToMs is a due time: whatever matches before it was found. None: everything was looked at.
 	ScannedToMs int64  `json:"scanned_to_ms,omitempty"`
 	ScannedTo   string `json:"scanned_to,omitempty" format:"date-time"`
