@@ -18,7 +18,10 @@ import (
 
 // authorVerbs are the verbs of plugin for those who write plugins. None of them needs a server.
 func (a *app) authorVerbs() []*cobra.Command {
-	return []*cobra.Command{a.pluginNew(), a.pluginBuild(), a.pluginRun(), a.pluginTest(), a.pluginBench(), a.pluginInspect(), a.pluginVerify(), a.pluginDeploy()}
+	return []*cobra.Command{
+		a.pluginNew(), a.pluginBuild(), a.pluginRun(), a.pluginTest(), a.pluginBench(),
+		a.pluginInspect(), a.pluginCheck(), a.pluginVerify(), a.pluginDeploy(),
+	}
 }
 
 // authored is what an author's verb is about: a module, and the project that it belongs to, if any.

@@ -23,23 +23,28 @@ type deployedPlugin struct {
 
 func (a *app) pluginDeploy() *cobra.Command {
 	var match, targets []string
-	onError, fail, configFile := "dead_letter", "closed", ""
+	onError, fail, pluginConfig, configFile := "dead_letter", "closed", "", ""
 	cmd := &cobra.Command{
 		Use:   "deploy [FILE]",
-		Short: "Print the configuration of a plugin, with its digest and what it asks for",
+		Short: "Put a plugin into a server's configuration, with its digest and what it asks for",
 		Long: `Print the table [[plugin]] that a server's configuration needs for a plugin: the digest of the file as its pin, the hooks of
-the manifest, and the capabilities that it asks for, each with its reason. Read those before you grant them. FILE may be the
+the manifest, and the capabilities that it asks for, each with its reason. Read those before you grant them. With --config the
+table goes into that file, which is made if it is not there, and the module into the directory of plugins that it names; a
+plugin that has a table there keeps it, and gets the new digest. A configuration with mistakes is not written. FILE may be the
 directory of a project; without it the project is here.`,
-		Example: "  tidewheel plugin deploy --match 'orders-*'",
+		Example: "  tidewheel plugin deploy --match 'orders-*'\n  tidewheel plugin deploy --config ../tidewheel.toml --match orders",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			m, err := a.usable(args)
 			if err != nil {
 				return err
 			}
-			d, err := a.deployment(m, author.Deployment{Match: match, Targets: targets, OnError: onError, Fail: fail}, configFile)
+			d, err := a.deployment(m, author.Deployment{Match: match, Targets: targets, OnError: onError, Fail: fail}, pluginConfig)
 			if err != nil {
 				return err
+			}
+			if configFile != "" {
+				return a.installPlugin(configFile, d, m)
 			}
 			text, err := d.TOML()
 			if err != nil {
@@ -63,8 +68,48 @@ directory of a project; without it the project is here.`,
 	cmd.Flags().StringSliceVar(&targets, "target", nil, "a topic that it routes to, once for each, in the order of their numbers")
 	cmd.Flags().StringVar(&onError, "on-error", onError, "what becomes of a message that it fails on: dead_letter, skip, drop, block or retry")
 	cmd.Flags().StringVar(&fail, "fail", fail, "while it can't be asked messages wait (closed) or pass (open)")
-	cmd.Flags().StringVar(&configFile, "plugin-config", "", "a JSON file with the plugin's configuration; testdata/config.json if it is there")
+	cmd.Flags().StringVar(&configFile, "config", "", "the server's configuration to write it into; without it the table is printed")
+	cmd.Flags().StringVar(&pluginConfig, "plugin-config", "", "a JSON file with the plugin's configuration; testdata/config.json if it is there")
 	return cmd
+}
+
+// installedPlugin is what plugin deploy --config says.
+type installedPlugin struct {
+	Name     string   `json:"name"`
+	Config   string   `json:"config"`
+	File     string   `json:"file"`
+	SHA256   string   `json:"sha256"`
+	Updated  bool     `json:"updated"` // it had a table
+	Asks     []string `json:"asks"`    // for what its table does not grant
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// installPlugin puts a plugin into a configuration, and says what to do next.
+func (a *app) installPlugin(configFile string, d author.Deployment, m *authored) error {
+	done, err := author.Install(configFile, d, m.module)
+	if err != nil {
+		return err
+	}
+	out := installedPlugin{d.Name, done.Config, done.File, d.Info.Digest.String(), done.Updated, done.Asks, author.Warnings(d.Info)}
+	what := "added to"
+	if done.Updated {
+		what = "updated in"
+	}
+	if err := a.one(out, func(w io.Writer) {
+		fmt.Fprintf(w, "%s\t%s %s\n%s\tsha256 %s\n", d.Name, what, done.Config, done.File, out.SHA256)
+	}); err != nil {
+		return err
+	}
+	for _, c := range done.Asks {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("it asks for %s, which its table in %s does not grant", c, done.Config))
+	}
+	a.warn(out.Warnings)
+	next := "a running server takes it over when it reads its configuration again: kill -HUP PID"
+	if done.Made {
+		next = "tidewheel serve --config " + done.Config + " --data DIR"
+	}
+	fmt.Fprintln(a.stderr, "next:", next)
+	return nil
 }
 
 // deployment completes what the flags say about a plugin.
