@@ -1,25 +1,21 @@
 package config
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/tidewheel/tidewheel/engine/message"
+	"github.com/tidewheel/tidewheel/host/egress"
 )
 
 // The forms of texts in the tables of plugins.
 var (
 	pluginName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 	pattern    = regexp.MustCompile(`^[A-Za-z0-9_%*?-]{1,127}$`)
-	egressHost = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 )
 
 // checkPlugin says what is wrong with a text in a table of a plugin, by what its unit says it is.
@@ -44,57 +40,14 @@ func (k *key) checkPlugin(text string) error {
 	case "group name":
 		return trimmed(message.ValidGroup(text), "message: ")
 	case "hosts":
-		return checkEgress(text)
+		_, err := egress.ParseRule(text)
+		return trimmed(err, "egress: ")
 	case "networks":
-		if _, err := netip.ParsePrefix(text); err != nil {
-			return errors.New(`it must be a network with its length, as "10.1.0.0/16" or "10.1.2.3/32"`)
-		}
+		_, err := egress.ParsePrivate(text)
+		return trimmed(err, "egress: ")
 	case "secrets":
-		return checkSecrets(text)
-	}
-	return nil
-}
-
-// checkEgress wants a host, or *. and a name, with a port or without.
-func checkEgress(text string) error {
-	rest := strings.TrimPrefix(strings.TrimPrefix(text, "http://"), "https://")
-	host, port, found := strings.Cut(rest, ":")
-	if strings.HasPrefix(rest, "[") { // an address of IPv6
-		host, port, found = strings.Cut(rest, "]:")
-		if !found {
-			host = strings.TrimSuffix(host, "]")
-		}
-		if _, err := netip.ParseAddr(strings.TrimPrefix(host, "[")); err != nil {
-			return errors.New(`an address of IPv6 stands in brackets, as "[2001:db8::1]:443"`)
-		}
-		host = "x"
-	}
-	if n, err := strconv.Atoi(port); found && (err != nil || n < 1 || n > 65535) {
-		return fmt.Errorf("port %q, allowed is 1 to 65535", shorten(port))
-	}
-	if !egressHost.MatchString(host) {
-		return errors.New(`it must be a host without a path, as "api.example.com", "api.example.com:8443" or "*.example.com"`)
-	}
-	return nil
-}
-
-// checkSecrets wants lines of whsec_ and base64. What is wrong is said without what stands there.
-func checkSecrets(text string) error {
-	n := 0
-	for i, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		n++
-		code, ok := strings.CutPrefix(line, "whsec_")
-		key, err := base64.StdEncoding.DecodeString(code)
-		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-			return fmt.Errorf("line %d of the secrets is not whsec_ and 24 to 64 bytes in base64", i+1)
-		}
-	}
-	if n == 0 {
-		return errors.New("there is no secret in it")
+		_, err := egress.ParseSecrets(text)
+		return err
 	}
 	return nil
 }
@@ -145,9 +98,21 @@ func (l *loader) checkHooks(p *PluginTable, at string) {
 	}
 }
 
-// checkDelivery finds keys that are for a plugin that delivers, and are not of one.
+// checkDelivery finds keys that are for a plugin that delivers, and are not of one, and what is wrong with one that does.
 func (l *loader) checkDelivery(p *PluginTable, at string) {
-	if len(p.Hooks) == 0 || slices.Contains(p.Hooks, "deliver") {
+	if len(p.Hooks) == 0 {
+		return
+	}
+	if slices.Contains(p.Hooks, "deliver") {
+		if len(p.Capabilities.Egress) == 0 {
+			l.bad(at, "capabilities.egress is missing: a plugin that delivers needs the hosts that its requests may go to")
+		}
+		if p.FailOpen() {
+			l.bad(join(at, "fail"), `with the hook deliver it can only be "closed": messages wait; "open" would lose those that are not sent`)
+		}
+		if p.Limits.RecordBytes > 0 && p.Delivery.MaxResponse > p.Limits.RecordBytes {
+			l.bad(join(at, "delivery.max_response"), fmt.Sprintf("%v is more than limits.record_bytes, which the plugin may be given", p.Delivery.MaxResponse))
+		}
 		return
 	}
 	plain := reflect.New(reflect.TypeFor[PluginDelivery]()).Elem()

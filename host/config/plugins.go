@@ -57,7 +57,7 @@ type PluginCapabilities struct {
 	JSON             bool     `toml:"json" default:"false" doc:"json_get: values out of JSON bodies."`
 	Headers          bool     `toml:"headers" default:"false" doc:"hdr_get: values of headers."`
 	Match            bool     `toml:"match" default:"false" doc:"match: patterns over topics, keys and bodies."`
-	Egress           []string `toml:"egress" default:"" unit:"hosts" doc:"Where the requests of hooks = [\"deliver\"] may go: a host, with a port if it is not 443, or all hosts below a name, as *.example.com. http:// in front allows requests without TLS, to port 80."`
+	Egress           []string `toml:"egress" default:"" unit:"hosts" doc:"Where the requests of hooks = [\"deliver\"] may go: a host, with a port if it is not 443, or all hosts below a name, as *.example.com, or * for all names. http:// in front allows requests without TLS, to port 80 if none is given."`
 	PrivateAddresses []string `toml:"private_addresses" default:"" unit:"networks" doc:"Networks, as 10.1.0.0/16, that requests may reach although their addresses are not public."`
 }
 
@@ -69,6 +69,7 @@ type PluginDelivery struct {
 	MaxRequest     Size     `toml:"max_request" default:"1MiB" min:"1B" max:"4MiB" unit:"size" doc:"The largest body of a request."`
 	MaxResponse    Size     `toml:"max_response" default:"1MiB" min:"0" max:"4MiB" unit:"size" doc:"What is read of a response; the rest of a longer one is left."`
 	MaxAttempts    int      `toml:"max_attempts" default:"16" min:"1" max:"1000" unit:"deliveries" doc:"How often a message is tried before it becomes a dead letter."`
+	CAFile         string   `toml:"ca_file" default:"" unit:"file" doc:"Certificates of authorities in PEM that servers may have theirs from, beside those that the system trusts. TLS is always verified. SIGHUP reads the file again."`
 	SigningSecrets Secret   `toml:"signing_secrets" unit:"secrets" doc:"The secrets that requests are signed with, as Standard Webhooks has it: lines of whsec_ and base64, several while one takes over from another."`
 }
 
