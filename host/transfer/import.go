@@ -19,9 +19,11 @@ var ErrNotEmpty = errors.New("transfer: the directory is not empty")
 const (
 	// maxLine is the longest line, bytes: a body of 4 MiB whose every byte is escaped, with room.
 	maxLine = 64 << 20
-	// batchCount and batchBytes bound what becomes durable at once.
-	batchCount = 4096
-	batchBytes = 4 << 20
+	// flushCount and flushBytes bound what becomes durable at once.
+	flushCount = 4096
+	flushBytes = 4 << 20
+	// batchBytes bounds a batch of the log: a byte of it that is damaged later takes what is in the batch with it.
+	batchBytes = 64 << 10
 	// maxDelay is as far ahead as a store can have a due time; how far a server takes one is its own affair.
 	maxDelay = 100 * 365 * 24 * time.Hour
 )
@@ -52,8 +54,9 @@ type importer struct {
 	opts  ImportOptions
 	n     Imported
 	batch []engine.Command
-	lines []int // of the commands of batch
-	bytes int
+	lines []int                  // of the commands of batch
+	sizes []int                  // of the commands of batch, about
+	bytes int                    // their sum
 	came  map[queueName]int64    // visible messages, by queue
 	after []engine.Command       // what is done at the end: numbers of queues, pauses
 	where map[engine.Command]int // the lines of after
@@ -184,37 +187,68 @@ func (m *importer) topic(number int, l *Line) error {
 
 // add puts a command into the batch.
 func (m *importer) add(line int, cmd engine.Command, size int) error {
-	m.batch, m.lines = append(m.batch, cmd), append(m.lines, line)
-	if m.bytes += size; m.bytes < batchBytes && len(m.batch) < batchCount {
+	m.batch, m.lines, m.sizes = append(m.batch, cmd), append(m.lines, line), append(m.sizes, size)
+	if m.bytes += size; m.bytes < flushBytes && len(m.batch) < flushCount {
 		return nil
 	}
 	return m.flush()
 }
 
-// flush makes the batch durable and counts what became of it.
+// flush makes the commands durable and counts what became of them.
 func (m *importer) flush() error {
-	answers, err := m.s.Do(m.batch...)
-	for i, a := range answers {
-		p, isPut := m.batch[i].(*engine.Put)
-		switch {
-		case a.Err != nil:
-			m.refuse(m.lines[i], a.Err)
-		case isPut && a.Outcome == engine.Scheduled:
-			m.n.Waiting++
-		case isPut:
-			m.n.Visible++
-			if p.DueMs != 0 {
-				m.n.Past++
-			} else {
-				m.came[queueName{p.Topic, int(a.Queue)}]++
-			}
+	for at := 0; at < len(m.batch); {
+		n, err := m.append(at)
+		if err != nil {
+			return err
 		}
+		at += n
 	}
-	m.batch, m.lines, m.bytes = m.batch[:0], m.lines[:0], 0
+	m.batch, m.lines, m.sizes, m.bytes = m.batch[:0], m.lines[:0], m.sizes[:0], 0
+	if err := m.s.Commit(); err != nil {
+		return err
+	}
+	pos, err := m.s.Sync()
+	if err != nil {
+		return err
+	}
+	m.s.Release(pos)
 	if m.opts.Progress != nil {
 		m.opts.Progress(m.n.Visible + m.n.Waiting)
 	}
-	return err
+	return nil
+}
+
+// append appends one batch of the log, from a command on, and says how many it took.
+func (m *importer) append(at int) (n int, err error) {
+	for bytes := 0; at+n < len(m.batch) && (n == 0 || bytes+m.sizes[at+n] <= batchBytes); n++ {
+		bytes += m.sizes[at+n]
+	}
+	answers, _, err := m.s.Append(m.batch[at : at+n])
+	if errors.Is(err, engine.ErrBusy) {
+		answers, err = m.s.Do(m.batch[at : at+n]...) // it does what the engine waits for
+	}
+	for i := range answers {
+		m.answered(at+i, &answers[i])
+	}
+	return len(answers), err
+}
+
+// answered counts what became of a command.
+func (m *importer) answered(i int, a *engine.Answer) {
+	p, isPut := m.batch[i].(*engine.Put)
+	switch {
+	case a.Err != nil:
+		m.refuse(m.lines[i], a.Err)
+	case isPut && a.Outcome == engine.Scheduled:
+		m.n.Waiting++
+	case isPut:
+		m.n.Visible++
+		if p.DueMs != 0 {
+			m.n.Past++
+		} else {
+			m.came[queueName{p.Topic, int(a.Queue)}]++
+		}
+	}
 }
 
 func (m *importer) refuse(line int, err error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -241,4 +242,42 @@ func FuzzImport(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestImportBatches: no batch of the log is larger than what a damaged byte may take with it, but one of a single message.
+func TestImportBatches(t *testing.T) {
+	const most = 64<<10 + 4096
+	var in bytes.Buffer
+	in.WriteString(`{"kind":"export","version":1}` + "\n")
+	body := strings.Repeat("x", 1000)
+	for range 500 {
+		fmt.Fprintf(&in, `{"kind":"message","state":"visible","topic":"t","body":%q}`+"\n", body)
+	}
+	fmt.Fprintf(&in, `{"kind":"message","state":"visible","topic":"t","body":%q}`+"\n", strings.Repeat("y", 100_000))
+	disk := crashfs.New(crashfs.Options{})
+	if n, err := transfer.Import(env(disk), ".", &in, transfer.ImportOptions{}); err != nil || n.Visible != 501 || n.Refused != 0 {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	var out bytes.Buffer
+	if err := engine.Dump(env(disk), ".", "commitlog", &out, true); err != nil {
+		t.Fatal(err)
+	}
+	batches, large := 0, 0
+	for dec := json.NewDecoder(&out); dec.More(); {
+		var item struct {
+			Item string
+			Size int64
+		}
+		if err := dec.Decode(&item); err != nil {
+			t.Fatal(err)
+		}
+		if item.Item == "batch" {
+			if batches++; item.Size > most {
+				large++
+			}
+		}
+	}
+	if batches < 9 || large != 1 {
+		t.Errorf("%d batches, %d of them large; want 9 or more, one large", batches, large)
+	}
 }
