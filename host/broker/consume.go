@@ -197,16 +197,17 @@ func (c *consumer) share(ctx context.Context, p *Pulled) *sync.WaitGroup {
 		case c.todo <- work{d, batch}:
 		case <-ctx.Done():
 			c.letGo(d.Receipt)
-			c.b.giveBack(d.Receipt)
+			c.b.GiveBack(d.Receipt)
 			batch.Done()
 		}
 	}
 	return batch
 }
 
-// giveBack ends a lease that nobody used.
-func (b *Broker) giveBack(text string) {
-	if r, g, _ := b.holder(text); g != nil {
+// GiveBack ends a lease whose message nobody has tried to handle: it comes again at once, and the delivery does not count. A
+// receipt of no lease that runs changes nothing.
+func (b *Broker) GiveBack(receipt string) {
+	if r, g, _ := b.holder(receipt); g != nil {
 		_ = g.extend(r, b.env.Mono(), 0, true) // a lease that is over needs no end
 		b.groups.release(g)
 	}

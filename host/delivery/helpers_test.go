@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -78,14 +76,8 @@ func status(code int, headers ...egress.Header) (*egress.Response, error) {
 	return &egress.Response{Status: code, Headers: headers}, nil
 }
 
-func record(d *broker.Delivery, r *abi.Record) {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, d.ID)
-	*r = abi.Record{ID: h.Sum64(), Topic: []byte(d.Lease.Topic), Key: d.Key, Body: d.Body, Attempt: uint32(d.Attempt), DueMs: d.DueMs}
-}
-
-// config is one of a worker for all topics whose name begins with "orders".
-func config(t testing.TB, b Broker) Config {
+// settings are those of a worker for all topics whose name begins with "orders".
+func settings(t testing.TB, b Broker) Config {
 	return Config{
 		Name: "hooks", Broker: b, Record: record,
 		Match:  func(topic string) bool { return strings.HasPrefix(topic, "orders") },

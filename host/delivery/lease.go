@@ -1,9 +1,6 @@
 package delivery
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // hold has the leases of messages extended until letGo.
 func (w *Worker) hold(all []*task) {
@@ -24,7 +21,7 @@ func (w *Worker) letGo(t *task) {
 func (w *Worker) giveBack(all ...*task) {
 	for _, t := range all {
 		w.letGo(t)
-		_ = w.c.Broker.Extend(context.Background(), t.d.Receipt, 0) // one that is over needs no end
+		w.c.Broker.GiveBack(t.d.Receipt)
 	}
 }
 

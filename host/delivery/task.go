@@ -179,9 +179,9 @@ type settlement struct {
 // and would be sent again otherwise.
 func (w *Worker) settle(all []settlement) {
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		list := make([]Settlement, len(all))
+		list := make([]broker.Settlement, len(all))
 		for i, s := range all {
-			list[i] = Settlement{Receipt: s.t.d.Receipt, Decision: s.d}
+			list[i] = broker.Settlement{Receipt: s.t.d.Receipt, Decision: s.d}
 		}
 		var left []settlement
 		for i, err := range w.c.Broker.Settle(w.settling, list) {

@@ -26,8 +26,10 @@ type Broker interface {
 	// Pull leases messages for the group, and waits for the first one.
 	Pull(ctx context.Context, req broker.PullRequest, into *broker.Pulled) error
 	// Settle ends leases, durably, one by one; an error for each.
-	Settle(ctx context.Context, all []Settlement) []error
-	// Extend makes a lease end that long from now; 0: at once.
+	Settle(ctx context.Context, all []broker.Settlement) []error
+	// GiveBack ends a lease whose message was not tried.
+	GiveBack(receipt string)
+	// Extend makes a lease end that long from now.
 	Extend(ctx context.Context, receipt string, d time.Duration) error
 	// TopicsNow lists the topics there are.
 	TopicsNow() []engine.TopicInfo
@@ -60,7 +62,7 @@ type Config struct {
 	Secrets     []egress.Secret // that sign; none: requests are not signed
 	Concurrency int             // requests at once; 16
 	Timeout     time.Duration   // that Client has; leases are that much longer; 10 s
-	MaxAttempts int             // deliveries before a message becomes a dead letter, at most the broker's; 16
+	MaxAttempts int             // deliveries before a message becomes a dead letter; 16
 
 	Log *slog.Logger // nil: silence
 }
@@ -207,7 +209,7 @@ func (w *Worker) ends(topic string) {
 // read hands a topic's messages on until the worker or the topic ends.
 func (w *Worker) read(topic string) {
 	req := broker.PullRequest{
-		Topic: topic, Group: w.c.Group, AckTimeout: w.lease, Wait: broker.MaxWait,
+		Topic: topic, Group: w.c.Group, AckTimeout: w.lease, Wait: broker.MaxWait, MaxAttempts: w.c.MaxAttempts,
 		MaxCount: min(w.c.Concurrency, broker.MaxPull), MaxBytes: 4 << 20,
 	}
 	for wait := firstPause; ; {

@@ -44,7 +44,7 @@ func TestDelivers(t *testing.T) {
 	}
 	ids := append(put(b, "orders-a", urls...), put(b, "orders-b", urls...)...)
 	put(b, "others", urls...)
-	c := config(t, interim{b})
+	c := settings(t, b)
 	c.Plugin, c.Client, c.Secrets = courier(t, plugins.Policy{OnError: plugins.OnErrorDeadLetter}), r.client(t, 0), []egress.Secret{secret}
 	w := start(t, c)
 	until(t, "all are acked", func() bool { return w.Stats().Messages["acked"] == 100 })
@@ -71,7 +71,7 @@ func bubble(t *testing.T, change func(*Config), send sender, test func(t *testin
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := brokertest.Open(t)
-		c := config(t, interim{b})
+		c := settings(t, b)
 		c.Plugin, c.Client = poster(ack2xx), send
 		if change != nil {
 			change(&c)
@@ -171,7 +171,7 @@ func TestVerdicts(t *testing.T) {
 		_, _ = fmt.Sscanf(req.URL.Path, "/%d", &code)
 		w.WriteHeader(code)
 	})
-	c := config(t, interim{b})
+	c := settings(t, b)
 	policy := plugins.Policy{OnError: plugins.OnErrorDeadLetter, QuarantineAfter: 100}
 	c.Plugin, c.Client, c.Policy = courier(t, policy), r.client(t, 0), policy
 	host := strings.TrimPrefix(r.URL, "http://")
@@ -345,7 +345,7 @@ func TestCloseEnds(t *testing.T) {
 		case <-hold:
 		}
 	})
-	c := config(t, interim{b})
+	c := settings(t, b)
 	c.Plugin, c.Client, c.Concurrency = poster(ack2xx), r.client(t, time.Minute), 2
 	ids := put(b, "orders", r.URL+"/1", r.URL+"/2", r.URL+"/3", r.URL+"/4")
 	w := Start(c)
@@ -397,7 +397,7 @@ func TestTopicIsMadeAgain(t *testing.T) {
 
 // faulty is a broker whose Settle and Pull fail now and then.
 type faulty struct {
-	interim
+	*brokertest.Broker
 	settle func(n int) error // by the number of the call, from 1
 	pull   func(n int) error
 
@@ -405,7 +405,7 @@ type faulty struct {
 	settles, pulls int
 }
 
-func (f *faulty) Settle(ctx context.Context, all []Settlement) []error {
+func (f *faulty) Settle(ctx context.Context, all []broker.Settlement) []error {
 	f.mu.Lock()
 	f.settles++
 	n := f.settles
@@ -413,7 +413,7 @@ func (f *faulty) Settle(ctx context.Context, all []Settlement) []error {
 	if err := f.settle(n); err != nil {
 		return slices.Repeat([]error{err}, len(all))
 	}
-	return f.interim.Settle(ctx, all)
+	return f.Broker.Settle(ctx, all)
 }
 
 func (f *faulty) Pull(ctx context.Context, req broker.PullRequest, into *broker.Pulled) error {
@@ -424,7 +424,7 @@ func (f *faulty) Pull(ctx context.Context, req broker.PullRequest, into *broker.
 	if err := f.pull(n); err != nil {
 		return err
 	}
-	return f.interim.Pull(ctx, req, into)
+	return f.Broker.Pull(ctx, req, into)
 }
 
 // TestFaults: a message that was delivered is not sent again because settling it failed for a while, and reading goes on after
@@ -447,7 +447,7 @@ func TestFaults(t *testing.T) {
 			return nil
 		},
 	}
-	bubble(t, func(c *Config) { f.interim = c.Broker.(interim); c.Broker = f }, send, func(t *testing.T, b *brokertest.Broker, w *Worker) {
+	bubble(t, func(c *Config) { f.Broker = c.Broker.(*brokertest.Broker); c.Broker = f }, send, func(t *testing.T, b *brokertest.Broker, w *Worker) {
 		put(b, "orders", "https://a.test/1", "https://a.test/2")
 		later(2 * time.Minute)
 		if s := w.Stats(); sent.Load() != 2 || s.Messages["acked"] != 2 || s.LastTrouble == "" || s.Leased != 0 {
@@ -455,7 +455,7 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	f.settle, f.pull = func(int) error { return broker.ErrClosed }, func(int) error { return nil }
-	bubble(t, func(c *Config) { f.interim = c.Broker.(interim); c.Broker = f }, send, func(t *testing.T, b *brokertest.Broker, w *Worker) {
+	bubble(t, func(c *Config) { f.Broker = c.Broker.(*brokertest.Broker); c.Broker = f }, send, func(t *testing.T, b *brokertest.Broker, w *Worker) {
 		put(b, "orders", "https://a.test/1")
 		later(time.Second * 2)
 		if s := w.Stats(); s.Leased != 0 || s.LastTrouble == "" {

@@ -19,6 +19,9 @@ import (
 // maxAnswerHeader is how long the headers of a response may be, in bytes.
 const maxAnswerHeader = 64 << 10
 
+// NoBody as Options.MaxResponse means that nothing is wanted of a response's body.
+const NoBody = -1
+
 // methods are those that a plugin may use.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 
@@ -32,7 +35,7 @@ type Options struct {
 	Roots *x509.CertPool
 	// Timeout is for a request from its first to its last byte, with looking up and connecting. 10 s.
 	Timeout time.Duration
-	// MaxRequest and MaxResponse bound bodies, in bytes. 1 MiB. A longer response is cut off.
+	// MaxRequest and MaxResponse bound bodies, in bytes. 1 MiB. A longer response is cut off. MaxResponse may be NoBody.
 	MaxRequest, MaxResponse int
 	// Conns is how many connections to one host are kept open for the next request. 2.
 	Conns int
@@ -56,8 +59,11 @@ func New(o Options) *Client {
 	if o.MaxRequest == 0 {
 		o.MaxRequest = 1 << 20
 	}
-	if o.MaxResponse == 0 {
+	switch {
+	case o.MaxResponse == 0:
 		o.MaxResponse = 1 << 20
+	case o.MaxResponse < 0:
+		o.MaxResponse = 0
 	}
 	if o.Conns == 0 {
 		o.Conns = 2

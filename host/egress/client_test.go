@@ -236,6 +236,16 @@ func TestDoUglyServers(t *testing.T) {
 	}
 }
 
+// TestNoBody: nothing of a response's body is wanted, or there is none.
+func TestNoBody(t *testing.T) {
+	for body, want := range map[string]string{"hi": "200 cut", "": "200"} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+		if got := outcome(t, client(t, s.URL, func(o *Options) { o.MaxResponse = NoBody }), s.URL); got != want {
+			t.Errorf("body %q: %s", body, got)
+		}
+	}
+}
+
 // outcome is the status of an answer, or the kind of an error.
 func outcome(t *testing.T, c *Client, url string) string {
 	t.Helper()
