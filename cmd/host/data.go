@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
@@ -66,7 +67,8 @@ func (a *app) dataCheck() *cobra.Command {
 		Use:   "check DIR",
 		Short: "Check every invariant across the files; changes nothing",
 		Long: `Check every invariant across the files, and change nothing. The exit code is 6 when damage was found; it says
-file and byte. What can be made again from the log is said to be so: data rebuild does it.`,
+file and byte. What can be made again from the log is said to be so: data rebuild does it. While a server has the directory
+open its files change, and what is half written may look damaged: it says so.`,
 		Example: "  tidewheel data check ./data -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -74,7 +76,14 @@ file and byte. What can be made again from the log is said to be so: data rebuil
 			if err != nil {
 				return err
 			}
+			live := inUse(env.FS)
+			if live {
+				fmt.Fprintf(a.stderr, "a server has %s open: this looks at files that change; stop it for a check that is certain\n", args[0])
+			}
 			report, err := engine.Check(env, ".", engine.Options{})
+			if err != nil && live {
+				return fmt.Errorf("%w (a server has the directory open: this may be what it was just writing)", explain(args[0], err))
+			}
 			if err != nil {
 				return explain(args[0], err)
 			}
@@ -82,6 +91,21 @@ file and byte. What can be made again from the log is said to be so: data rebuil
 		},
 	}
 }
+
+// inUse says whether another process has a directory open. Nothing is made in one that has no lock file.
+func inUse(fsys vfs.FS) bool {
+	if _, err := fsys.Stat(lockFile); err != nil {
+		return false
+	}
+	l, err := vfs.Lock(fsys, lockFile)
+	if err == nil {
+		_ = l.Close()
+	}
+	return errors.Is(err, vfs.ErrLocked)
+}
+
+// lockFile is what a server holds of its directory.
+const lockFile = "lock"
 
 // checked is engine.CheckReport in the words of the wire.
 type checked struct {
@@ -101,10 +125,11 @@ func asChecked(r engine.CheckReport) checked {
 
 func checkTable(w io.Writer, r engine.CheckReport) {
 	fmt.Fprintln(w, "clean")
-	fmt.Fprintf(w, "log\t%d bytes in %d segments, %d batches, %d records\n", r.LogBytes, r.Segments, r.Batches, r.Records)
+	fmt.Fprintf(w, "log\t%d bytes in %s, %s, %s\n", r.LogBytes, count(int64(r.Segments), "segment", "segments"),
+		count(int64(r.Batches), "batch", "batches"), count(int64(r.Records), "record", "records"))
 	fmt.Fprintf(w, "topics\t%d\n", r.Topics)
-	fmt.Fprintf(w, "visible\t%d messages\n", r.Units)
-	fmt.Fprintf(w, "waiting\t%d messages\n", r.Pending)
+	fmt.Fprintf(w, "visible\t%s\n", count(r.Units, "message", "messages"))
+	fmt.Fprintf(w, "waiting\t%s\n", count(r.Pending, "message", "messages"))
 	if r.Lost > 0 {
 		fmt.Fprintf(w, "lost\t%d ranges of the log, given up by a repair\n", r.Lost)
 	}
