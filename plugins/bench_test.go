@@ -99,8 +99,8 @@ func bare(b *testing.B, config wazero.RuntimeConfig, module []byte, records []ab
 		if err := abi.Encode(view, abi.Head{Hook: abi.Filter}, records); err != nil {
 			b.Fatal(err)
 		}
-		if g := mod.ExportedGlobal(fuel.Export); g != nil {
-			g.(api.MutableGlobal).Set(1 << 40)
+		if g := mod.ExportedGlobal(fuel.ExportSlice); g != nil {
+			fuel.NewTank(g.(api.MutableGlobal), mod.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal)).Fill(1 << 40)
 		}
 		stack[0] = res[0]
 		if err := hook.CallWithStack(ctx, stack); err != nil || stack[0] != 0 {

@@ -52,7 +52,7 @@ type CacheStats struct {
 
 // rewriteVersion changes when the fuel rewriter or the host functions change what compiled code looks like. The runtime's own
 // version, the architecture and the operating system are part of the directory's name as well.
-const rewriteVersion = "tw1"
+const rewriteVersion = "tw2"
 
 // keepModules is how many modules stay in the cache; the ones used longest ago go.
 const keepModules = 32

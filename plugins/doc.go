@@ -7,8 +7,8 @@
 //
 // What a plugin can't do, whatever is in its file:
 //
-//   - run for ever: its module counts steps down, see package fuel. The count is deterministic, and short enough that the
-//     garbage collector never waits long.
+//   - run for ever: its module counts steps down, see package fuel. The count is deterministic. On the way the module passes
+//     through the runtime again and again, so that neither the garbage collector nor another goroutine waits for a call to end.
 //   - take memory: Limits.MemoryMax is for one instance, and NewPlugin refuses what would exceed Options.MemoryTotal in sum.
 //   - take compile time: package wasm refuses shapes that compilers are slow on, before they see them.
 //   - see the world: there is no file, no socket, no environment, no clock but the batch's, no random number but from a seed.

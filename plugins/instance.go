@@ -28,7 +28,7 @@ type instance struct {
 	ctx   context.Context // carries the instance to the host functions
 	mod   api.Module
 	mem   api.Memory
-	fuel  api.MutableGlobal // nil while the module is being instantiated
+	fuel  fuel.Tank // none while the module is being instantiated
 	alloc api.Function
 	hooks [abi.Hooks]api.Function
 	stack [2]uint64
@@ -72,7 +72,7 @@ func (m *Module) start() (*instance, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, firstLine(err))
 	}
 	in.mod, in.mem = mod, mod.Memory()
-	in.fuel = mod.ExportedGlobal(fuel.Export).(api.MutableGlobal)
+	in.fuel = fuel.NewTank(mod.ExportedGlobal(fuel.ExportSlice).(api.MutableGlobal), mod.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal))
 	in.alloc = mod.ExportedFunction(abi.Alloc)
 	for h := abi.Publish; h < abi.Hooks; h++ {
 		in.hooks[h] = mod.ExportedFunction(h.Export())
@@ -89,11 +89,11 @@ func (in *instance) prepare() error {
 	l := &in.m.spec.Limits
 	left := l.FuelInit
 	step := func(what string, f api.Function, params ...uint64) (uint64, error) {
-		in.fuel.Set(uint64(left))
+		in.fuel.Fill(left)
 		in.stack = [2]uint64{}
 		copy(in.stack[:], params)
 		err := f.CallWithStack(in.ctx, in.stack[:])
-		if left = int64(in.fuel.Get()); err != nil {
+		if left = in.fuel.Left(); err != nil {
 			d := in.autopsy(err)
 			return 0, fmt.Errorf("%w: %s: %v: %s", ErrStart, what, d.class, d.message)
 		}
@@ -141,7 +141,7 @@ func (in *instance) ensure(n int) *death {
 	if int64(want) > in.m.spec.Limits.MemoryMax {
 		return &death{class: ClassMemory, message: fmt.Sprintf("a batch of %d bytes does not fit into the memory", n)}
 	}
-	in.fuel.Set(uint64(in.m.spec.Limits.FuelInit))
+	in.fuel.Fill(in.m.spec.Limits.FuelInit)
 	in.stack[0] = want
 	if err := in.alloc.CallWithStack(in.ctx, in.stack[:]); err != nil {
 		return in.autopsy(err)
@@ -165,7 +165,7 @@ func (in *instance) ensure(n int) *death {
 func (in *instance) call(h abi.Head, records []abi.Record, n int) (abi.Batch, *death) {
 	if d := in.ensure(n); d != nil {
 		in.dead = true
-		in.fuel.Set(uint64(in.budget(len(records)))) // the hook used none
+		in.fuel.Fill(in.budget(len(records))) // the hook used none
 		return abi.Batch{}, d
 	}
 	view, ok := in.mem.Read(in.arena, uint32(n))
@@ -175,7 +175,7 @@ func (in *instance) call(h abi.Head, records []abi.Record, n int) (abi.Batch, *d
 	}
 	in.hook, in.count, in.total = h.Hook, len(records), uint32(n)
 	in.now, in.seed, in.random, in.stderr, in.began = h.NowMs, h.Seed, nil, in.stderr[:0], in.mono
-	in.fuel.Set(uint64(in.budget(len(records))))
+	in.fuel.Fill(in.budget(len(records)))
 	in.stack[0] = uint64(in.arena)
 	err := in.hooks[h.Hook].CallWithStack(in.ctx, in.stack[:])
 	in.hook = 0
@@ -209,7 +209,7 @@ func (in *instance) budget(n int) int64 {
 }
 
 // used is the fuel that the last call of n records took.
-func (in *instance) used(n int) int64 { return in.budget(n) - int64(in.fuel.Get()) }
+func (in *instance) used(n int) int64 { return in.budget(n) - in.fuel.Left() }
 
 func (in *instance) badStatus(s abi.Status) *death {
 	d := &death{class: ClassStatus, code: uint16(-s), message: fmt.Sprintf("status %d", s)}
@@ -231,8 +231,8 @@ func (in *instance) autopsy(err error) *death {
 	d := &death{class: ClassTrap, message: strings.TrimPrefix(text, "wasm error: "), stack: cut(strings.ReplaceAll(stack, "\t", ""), MaxStack)}
 	var exit *sys.ExitError
 	switch {
-	case in.fuel != nil && int64(in.fuel.Get()) < 0:
-		d.class, d.message = ClassFuel, "out of fuel"
+	case in.fuel.There() && in.fuel.Left() < 0:
+		d.class, d.message, d.stack = ClassFuel, "out of fuel", strings.TrimPrefix(d.stack, in.m.refill)
 	case errors.As(err, &exit):
 		d.class, d.code, d.message = ClassExit, uint16(exit.ExitCode()), fmt.Sprintf("exit code %d", exit.ExitCode())
 	}
@@ -262,12 +262,7 @@ func (in *instance) close() {
 // charge takes fuel for the work of a host function; false when there is not enough, and the guest then stops at its next
 // check.
 func (in *instance) charge(n int64) bool {
-	if in.fuel == nil {
-		return true
-	}
-	left := int64(in.fuel.Get()) - n
-	in.fuel.Set(uint64(left))
-	return left >= 0
+	return !in.fuel.There() || in.fuel.Take(n)
 }
 
 // numbers are the random numbers of the call: from the file and the batch, so that a second run draws the same.

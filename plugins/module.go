@@ -36,8 +36,9 @@ type Module struct {
 	code     wazero.CompilationCache // nil without a cache on disk; it holds the compiled code and is closed last
 	logs     *logs
 
-	memoryCap   int64 // bytes that one instance can grow to
-	firstMemory int64 // bytes after the start, to tell growth from size
+	refill      string // the line of a stack that is the fuel's own function
+	memoryCap   int64  // bytes that one instance can grow to
+	firstMemory int64  // bytes after the start, to tell growth from size
 
 	// slots has one entry for each instance that may exist: nil for one that does not.
 	slots chan *instance
@@ -154,7 +155,8 @@ func (m *Module) check(file []byte) ([]byte, error) {
 	if parsed.Memory.HasMax {
 		m.memoryCap = min(m.memoryCap, int64(parsed.Memory.Max)<<16)
 	}
-	metered, _, err := fuel.Rewrite(parsed, fuel.Options{Initial: m.spec.Limits.FuelInit, MemoryPages: pages})
+	metered, stats, err := fuel.Rewrite(parsed, fuel.Options{Initial: m.spec.Limits.FuelInit, MemoryPages: pages})
+	m.refill = fmt.Sprintf(".$%d()\n", stats.Refill)
 	return metered, err
 }
 

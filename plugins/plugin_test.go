@@ -185,6 +185,20 @@ func TestFailureSaysWhy(t *testing.T) {
 	})
 }
 
+// TestFailureOfFuelSaysWhere: the stack of a spent budget begins with the guest's own function, although another one ended it.
+func TestFailureOfFuelSaysWhere(t *testing.T) {
+	m := plugintest.Guest()
+	m.Func("$inner", "", "", "loop br 0 end")
+	m.Hook("tw_filter", "call $inner i64.const 1")
+	m.Custom("name", []byte("\x01\x08\x01\x02\x05inner"))
+	engines(t, func(t *testing.T, r *plugins.Runtime) {
+		p := load(t, r, m.Bytes(), spec())
+		if f := decide(t, p, filter, bodies("a")).Decisions[0].Failure; f == nil || f.Class != plugins.ClassFuel || !strings.HasPrefix(f.Stack, ".inner()") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
 func TestPolicies(t *testing.T) {
 	r := open(t, plugins.Options{})
 	for _, c := range []struct {

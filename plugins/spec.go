@@ -90,7 +90,7 @@ type Limits struct {
 	FuelInit       int64  // start, _initialize, tw_configure, tw_alloc; 50 million
 	FuelBase       int64  // a call without records; 20,000
 	FuelPerRecord  int64  // what each record adds; 200,000
-	FuelCallMax    int64  // most of one call; 10 million. It bounds how long a garbage collection waits.
+	FuelCallMax    int64  // most of one call; 10 million
 	BatchMax       int    // records of a call; 256
 	BatchBytes     int    // bytes of a call with several records; 1 MiB
 	RecordBytes    int    // bytes of one record; 4 MiB, at most a quarter of MemoryMax

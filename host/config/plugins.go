@@ -43,7 +43,7 @@ type PluginLimits struct {
 	FuelInit      int  `toml:"fuel_init" default:"50000000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps that starting and configuring may take. One is about a turn of a loop, or eight instructions."`
 	FuelBase      int  `toml:"fuel_base" default:"20000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps of a call, whatever is in it."`
 	FuelPerRecord int  `toml:"fuel_per_record" default:"200000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps that each message adds to a call."`
-	FuelCallMax   int  `toml:"fuel_call_max" default:"10000000" min:"1" max:"1000000000000" unit:"fuel" doc:"The most steps of a call. It bounds how long a garbage collection may have to wait for the plugin."`
+	FuelCallMax   int  `toml:"fuel_call_max" default:"10000000" min:"1" max:"1000000000000" unit:"fuel" doc:"The most steps of a call, however many records it has."`
 	BatchMax      int  `toml:"batch_max" default:"256" min:"1" max:"65536" unit:"messages" doc:"The most messages of a call."`
 	BatchBytes    Size `toml:"batch_bytes" default:"1MiB" min:"1B" max:"1GiB" unit:"size" doc:"The most bytes of a call with several messages."`
 	RecordBytes   Size `toml:"record_bytes" default:"auto" auto:"4MiB, at most a quarter of memory_max" min:"1B" max:"1GiB" unit:"size" doc:"The largest message that the plugin is given; a larger one counts as a failure."`

@@ -3,7 +3,7 @@
 // The runtime cannot stop compiled code that does not return: it has no such check, and code in a tight loop even keeps the
 // garbage collector of the whole process waiting. Its own answer, CloseOnContextDone, leaves the compiled code on every
 // turn of every loop and costs a factor of ten to a hundred. Rewrite puts the check into the module instead. A global
-// counts down, and code that finds it below zero runs into unreachable:
+// counts down:
 //
 //	function entry     16 + locals + greatest height of the operand stack: the slots of its frame, so that recursion is
 //	                   bounded by what a stack of that depth takes
@@ -17,9 +17,14 @@
 // counts. Charges depend on the code and its operands alone, so the same input always uses the same fuel, on every machine
 // and in both engines of the runtime.
 //
-// The global is appended and exported under Export. The code that was there before cannot name it, because package wasm
-// has compared every index with the globals that existed. The host sets it before each call and reads it after. A trap
-// with fuel below zero means that the fuel ran out.
+// The global holds a slice of the fuel. Code that finds it below zero calls a function that Rewrite adds. That function passes
+// through the runtime once (memory.grow by nothing does), so that a collection or another goroutine waits for a slice and not
+// for the whole budget; then it takes the next slice from a second global, and runs into unreachable when there is not enough
+// left.
+//
+// Both globals are appended and exported. The code that was there before cannot name them, because package wasm has compared
+// every index with the globals that existed. The host fills the Tank before each call and looks at it after. A trap with less
+// than nothing left means that the fuel ran out.
 //
 // Rewrite also gives every memory and table a maximum, and drops all custom sections but well-formed names. The indexes of
 // functions stay what they were, so stack traces are right.

@@ -51,19 +51,23 @@ func instantiate(t testing.TB, config wazero.RuntimeConfig, file []byte) api.Mod
 // meter is a rewritten module with its fuel in the host's hands.
 type meter struct {
 	mod  api.Module
-	fuel api.MutableGlobal
+	tank fuel.Tank
 }
 
 func metered(t testing.TB, config wazero.RuntimeConfig, file []byte) meter {
 	mod := instantiate(t, config, rewrite(t, file))
-	return meter{mod, mod.ExportedGlobal(fuel.Export).(api.MutableGlobal)}
+	return meter{mod, tank(mod)}
 }
 
 // run calls f with a budget and returns its results and what it used.
 func (m meter) run(budget int64, f string, args ...uint64) (results []uint64, used int64, err error) {
-	m.fuel.Set(uint64(budget))
+	m.tank.Fill(budget)
 	results, err = m.mod.ExportedFunction(f).Call(ctx, args...)
-	return results, budget - int64(m.fuel.Get()), err
+	return results, budget - m.tank.Left(), err
+}
+
+func tank(mod api.Module) fuel.Tank {
+	return fuel.NewTank(mod.ExportedGlobal(fuel.ExportSlice).(api.MutableGlobal), mod.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal))
 }
 
 func one(name, sig, locals, body string) []byte {
@@ -137,6 +141,9 @@ func TestRewriteCharges(t *testing.T) {
 			[]uint64{10}, 16 + 1 + 2 + 10*(1+40/8)},
 		{"fill of 800 bytes", one("f", "", "", "i32.const 0 i32.const 0 i32.const 800 memory.fill"), nil, 16 + 3 + 100},
 		{"grow", one("f", "", "", "i32.const 1 memory.grow drop"), nil, 16 + 1 + 1024},
+		{"more than a slice", one("f", "$n:i32", "", `loop local.get $n i32.const 1 i32.sub local.tee $n br_if 0 end`),
+			[]uint64{100_000}, 16 + 1 + 2 + 100_000},
+		{"a bulk operation of more than a slice", one("f", "", "", "i32.const 15 memory.grow drop i32.const 0 i32.const 0 i32.const 1000000 memory.fill"), nil, 16 + 3 + 1024 + 125_000},
 		{"the longer of two branches", one("f", "i32", "", "local.get 0 if "+nops(100)+" else nop end "+nops(30)), []uint64{0}, 16 + 2 + 16},
 		{"a branch over the checks", one("f", "i32", "", "block "+nops(100)+" local.get 0 br_if 0 "+nops(500)+" end "+nops(30)), []uint64{1}, 16 + 2 + 16},
 	} {
@@ -146,6 +153,43 @@ func TestRewriteCharges(t *testing.T) {
 				t.Errorf("%s, %s: used %d, %v, want %d", c.name, engine, used, err, c.want)
 			}
 		}
+	}
+}
+
+// TestRewriteEdge: a budget that is used up to the last unit is enough, one less is not, whatever the slices are.
+func TestRewriteEdge(t *testing.T) {
+	file := one("f", "$n:i32", "", `loop local.get $n i32.const 1 i32.sub local.tee $n br_if 0 end`)
+	for engine, config := range engines {
+		m := metered(t, config, file)
+		for _, turns := range []uint64{1, 100, fuel.Slice - 19, fuel.Slice - 18, fuel.Slice, 2*fuel.Slice - 19, 2*fuel.Slice - 18, 3*fuel.Slice + 7} {
+			cost := int64(16 + 1 + 2 + turns)
+			if _, used, err := m.run(cost, "f", turns); err != nil || used != cost || m.tank.Left() != 0 {
+				t.Errorf("%s, %d turns with enough: %v, %d used of %d", engine, turns, err, used, cost)
+			}
+			if _, used, err := m.run(cost-1, "f", turns); err == nil || used != cost || m.tank.Left() != -1 {
+				t.Errorf("%s, %d turns with one too few: %v, %d used of %d", engine, turns, err, used, cost-1)
+			}
+		}
+	}
+}
+
+// TestTank: what the host takes counts like what the guest uses.
+func TestTank(t *testing.T) {
+	m := metered(t, engines["compiler"], one("f", "", "", ""))
+	for _, c := range []struct {
+		fill, take int64
+		enough     bool
+	}{{10, 10, true}, {10, 11, false}, {3 * fuel.Slice, 2*fuel.Slice + 5, true}, {3 * fuel.Slice, 3 * fuel.Slice, true}, {3 * fuel.Slice, 3*fuel.Slice + 1, false}} {
+		m.tank.Fill(c.fill)
+		if ok := m.tank.Take(c.take); ok != c.enough || m.tank.Left() != c.fill-c.take {
+			t.Errorf("%+v: %v, %d left", c, ok, m.tank.Left())
+		}
+		if _, err := m.mod.ExportedFunction("f").Call(ctx); (err == nil) != (c.fill-c.take >= 16) {
+			t.Errorf("%+v: the guest then: %v", c, err)
+		}
+	}
+	if (fuel.Tank{}).There() || !m.tank.There() {
+		t.Error("There")
 	}
 }
 
@@ -177,13 +221,16 @@ func TestRewriteIsDeterministic(t *testing.T) {
 func TestRewriteRefuses(t *testing.T) {
 	taken := plugintest.New()
 	taken.Memory(1, 1)
-	taken.Func(fuel.Export, "", "", "")
+	taken.Func(fuel.ExportSlice, "", "", "")
 	large := plugintest.New()
 	large.Memory(17, -1)
+	other := plugintest.New()
+	other.Memory(1, 1)
+	other.Func(fuel.ExportRest, "", "", "")
 	for name, c := range map[string]struct {
 		m    *plugintest.Module
 		kind error
-	}{"export taken": {taken, wasm.ErrUnsupported}, "memory above the cap": {large, wasm.ErrLimit}} {
+	}{"export taken": {taken, wasm.ErrUnsupported}, "the other export taken": {other, wasm.ErrUnsupported}, "memory above the cap": {large, wasm.ErrLimit}} {
 		m, err := wasm.Parse(c.m.Bytes(), wasm.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
@@ -372,6 +419,7 @@ func FuzzRewrite(f *testing.F) {
 		}
 		limits := wasm.DefaultLimits()
 		limits.Binary, limits.Body = limits.Binary*4, limits.Body*8
+		limits.Types, limits.Functions, limits.Globals, limits.Exports = limits.Types+1, limits.Functions+1, limits.Globals+2, limits.Exports+2
 		limits.Locals, limits.LocalsTotal, limits.Height = limits.Locals+2, limits.LocalsTotal*2, limits.Height+4
 		if _, err := wasm.Parse(out, limits); err != nil {
 			t.Fatalf("what came out: %v", err)
