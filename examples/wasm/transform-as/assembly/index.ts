@@ -8,12 +8,13 @@ export function tw_transform(batch: usize): i32 {
 }
 
 function mask(r: Record): Verdict {
+  const body = r.body;
   let hidden: Uint8Array | null = null;
   let from = 0; // where the run of digits in hand begins
-  for (let i = 0; i <= r.body.length; i++) {
-    if (i < r.body.length && isDigit(r.body[i])) continue;
+  for (let i = 0; i <= body.length; i++) {
+    if (i < body.length && isDigit(body[i])) continue;
     if (i - from >= 13 && i - from <= 19) {
-      if (hidden === null) hidden = r.body.bytes();
+      if (hidden === null) hidden = body.bytes();
       hidden.fill(0x2a /* '*' */, from, i - 4);
     }
     from = i + 1;
