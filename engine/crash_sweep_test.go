@@ -39,15 +39,19 @@ func TestCrashSweep(t *testing.T) {
 
 // crashHistory runs the history of a seed and crashes it at some of its operations.
 func crashHistory(t *testing.T, seed uint64, met *coverage) (points int, err error) {
-	h := enginetest.RandomHistory(seed, 110)
 	s, err := enginetest.NewSim(enginetest.SeedConfig(seed))
 	if err != nil {
 		return 0, err
 	}
+	return crashRun(t, s, enginetest.RandomHistory(seed, 110), met)
+}
+
+// crashRun runs a history on a new store and crashes it at some of its operations.
+func crashRun(t *testing.T, s *enginetest.Sim, h enginetest.History, met *coverage) (points int, err error) {
 	if _, ok := enginetest.Seed(t); ok {
 		s.Log = t.Logf
 	}
-	c := &crasher{t: t, s: s, r: rand.New(rand.NewPCG(seed, 77)), met: met, most: pointsPerHistory, pace: 14}
+	c := &crasher{t: t, s: s, r: rand.New(rand.NewPCG(h.Seed, 77)), met: met, most: pointsPerHistory, pace: 14}
 	s.Before = c.before
 	err = s.Run(h.Ops)
 	if c.err != nil {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/tidewheel/tidewheel/engine/internal/state"
@@ -215,8 +214,8 @@ func (e *Engine) mayPutAll(puts []*Put) error {
 		if p.Then != nil || len(p.IdempotencyKey) > 0 {
 			return fmt.Errorf("%w: message %d of a settle has a Then or an idempotency key", ErrBadCommand, i)
 		}
-		_, err := e.mayPut(p)
-		if err = cmp.Or(e.mayDelay(p), err); err != nil {
+		// That a topic which a broadcast group reads takes no delays is for producers: a plugin's retry is none of theirs.
+		if _, err := e.mayPut(p); err != nil {
 			return fmt.Errorf("message %d of a settle: %w", i, err)
 		}
 		bytes, rows = bytes+messageSize(p), rows+e.waits(p)

@@ -31,7 +31,7 @@ func (c Coverage) answer(a *engine.Answer) {
 	for _, kind := range []error{
 		engine.ErrTopicName, engine.ErrNoTopic, engine.ErrQueue, engine.ErrLevel, engine.ErrTooLarge, engine.ErrProperties,
 		engine.ErrDue, engine.ErrDelay, engine.ErrTooLate, engine.ErrOffset, engine.ErrDiskFull, engine.ErrBacklog,
-		engine.ErrBroadcast,
+		engine.ErrBroadcast, engine.ErrSettled,
 	} {
 		if errors.Is(a.Err, kind) {
 			c["refused "+kind.Error()]++

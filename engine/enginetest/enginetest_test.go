@@ -201,7 +201,7 @@ func TestModelSees(t *testing.T) {
 // lieAbout tells the model that a command was answered so, without asking the engine.
 func (s *Sim) lieAbout(c engine.Command, target int, outcome engine.Outcome) {
 	pos := s.e.Released()
-	s.Model.Appended(s.Clock.Wall(), s.running(), []Call{{c, -1, target}}, []engine.Answer{{Outcome: outcome}}, pos)
+	s.Model.Appended(s.Clock.Wall(), s.running(), []Call{{Command: c, New: -1, Target: target}}, []engine.Answer{{Outcome: outcome}}, pos)
 	s.Model.Released(s.e, pos, nil)
 }
 

@@ -57,6 +57,26 @@ func FaultyHistory(seed uint64, n int) History {
 	return h
 }
 
+// StagedHistory returns the history of a seed for a store with stages: much of it is put, falls due and is decided about.
+func StagedHistory(seed uint64, n int) History {
+	h := RandomHistory(seed, n)
+	r := newRand(seed, 5)
+	for i := range h.Ops {
+		if r.IntN(2) == 0 {
+			kind := [...]string{"decide", "decide", "decide", "sane", "sane", "put", "delay", "level", "pass", "judge", "stage"}[r.IntN(11)]
+			h.Ops[i] = Op{kind, r.IntN(256), r.IntN(256)}
+		}
+	}
+	return h
+}
+
+// StagedConfig returns the options of a seed for a store in which most topics are staged when they are made.
+func StagedConfig(seed uint64) SimConfig {
+	c := SeedConfig(seed)
+	c.Options.Stage = func(topic string) bool { return topic != topicName(int(seed)) }
+	return c
+}
+
 // kinds lists the kinds of steps, sorted.
 func kinds() []string { return slices.Sorted(maps.Keys(ops)) }
 
@@ -136,6 +156,9 @@ func SeedConfig(seed uint64) SimConfig {
 	o.Reserve = pick(r.IntN, -1, -1, 1)
 	o.Queues = pick(r.IntN, 1, 2, 3)
 	o.NoAutoTopics = r.IntN(30) == 0
+	if seed%4 == 0 {
+		o.Stage = func(topic string) bool { return topic == topicName(1) }
+	}
 	c.Options = o
 	return c
 }

@@ -28,8 +28,11 @@ type Model struct {
 	names   map[uint32]string // of every topic id that was given out
 	groups  map[string]uint32 // the attributes of each
 	commits map[commitKey]int64
-	once    map[onceKey]put // the last message that was put with an idempotency key
-	tails   map[int64]int64 // greatest due time of a level message, by delay
+	settled map[commitKey]map[int64]bool // above the committed offset
+	origins map[uint32]uint32            // topics of stages, by number
+	order   int                          // of the last message that a stage kept
+	once    map[onceKey]put              // the last message that was put with an idempotency key
+	tails   map[int64]int64              // greatest due time of a level message, by delay
 	nextID  uint64
 	nextTop uint32
 	latest  int64 // greatest time of day that was heard of
@@ -60,10 +63,13 @@ const (
 	cancelled                //
 	superseded               //
 	orphaned                 // its topic was deleted while it waited: it is dropped when due
+	staged                   // in the stage of its topic
+	kept                     // it was kept by the stage, and is to be visible
+	decided                  // it was settled in the stage and not kept, or went with it
 )
 
 func (s status) String() string {
-	return [...]string{"unborn", "waiting", "visible", "cancelled", "superseded", "orphaned"}[s]
+	return [...]string{"unborn", "waiting", "visible", "cancelled", "superseded", "orphaned", "in the stage", "kept", "decided"}[s]
 }
 
 // msg is what the model knows of a message. A move makes a new one with the content of the old.
@@ -86,6 +92,10 @@ type msg struct {
 	late   bool          // it was stored behind the frontier, as its record says
 	seen   bool          // in its queue, at offset at
 	at     int64
+
+	nowhere bool   // the position of its record is not known
+	keptTo  uint32 // the queue for which a stage kept it
+	order   int    // of what was kept: its number in the order of verdicts
 }
 
 func (m *msg) less(o *msg) bool { return m.due < o.due || m.due == o.due && m.id < o.id }
@@ -96,6 +106,8 @@ type topic struct {
 	most   int // ever; those beyond are still read
 	attrs  uint32
 	paused bool
+	staged bool
+	stage  uint32 // the number of its stage; 0: it was never staged
 }
 
 // queue is what was seen of a queue.
@@ -103,6 +115,7 @@ type queue struct {
 	min   int64         // smallest offset that may be read
 	units []unit        // by offset
 	want  map[int64]int // offsets that were answered and not seen yet, to messages
+	kept  int           // order of the last message that a stage kept for it
 }
 
 type unit struct {
@@ -138,6 +151,8 @@ type Call struct {
 	Command engine.Command
 	New     int // number of the message that a Put or a Move makes, from Model.New
 	Target  int // number of the message that a Cancel or a Move is about; -1 for one that never was
+	// Of a Settle of a stage: the numbers of the messages that it is about, and of those that it puts.
+	Settled, News []int
 }
 
 // NewModel returns a model of an empty store. levels is the table of delay levels; running says how long the store has
@@ -147,7 +162,7 @@ func NewModel(opts engine.Options, levels []time.Duration, running func() int64)
 		running: running,
 		byID:    map[uint64]int{}, topics: map[string]*topic{}, queues: map[engine.QueueRef]*queue{},
 		names: map[uint32]string{}, groups: map[string]uint32{}, commits: map[commitKey]int64{}, once: map[onceKey]put{},
-		tails: map[int64]int64{}, nextID: 1, nextTop: 1,
+		tails: map[int64]int64{}, nextID: 1, nextTop: 1, settled: map[commitKey]map[int64]bool{}, origins: map[uint32]uint32{},
 	}
 	m.Tune(opts, levels)
 	return m
@@ -194,11 +209,15 @@ func (m *Model) Clone(running func() int64) *Model {
 	}
 	c.queues = maps.Clone(m.queues)
 	for ref, q := range c.queues {
-		c.queues[ref] = &queue{q.min, slices.Clone(q.units), maps.Clone(q.want)}
+		c.queues[ref] = &queue{q.min, slices.Clone(q.units), maps.Clone(q.want), q.kept}
 	}
 	c.names = maps.Clone(m.names)
 	c.groups = maps.Clone(m.groups)
 	c.commits = maps.Clone(m.commits)
+	c.settled, c.origins = maps.Clone(m.settled), maps.Clone(m.origins)
+	for key, set := range c.settled {
+		c.settled[key] = maps.Clone(set)
+	}
 	c.once = maps.Clone(m.once)
 	c.tails = maps.Clone(m.tails)
 	c.journal = slices.Clone(m.journal)
@@ -236,6 +255,7 @@ type window struct {
 	fired     []int    // messages that became visible by falling due
 	counts    []uint32 // numbers of queues that topics had before they were changed
 	last      lastSeen
+	staging
 }
 
 // lastSeen is the unit that was looked at last, if it was a delivery.

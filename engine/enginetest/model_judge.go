@@ -29,6 +29,10 @@ func (m *Model) judge(e *entry, w *window) {
 		m.judgeDelete(e, c)
 	case *engine.PauseTopic:
 		m.judgePause(e, c)
+	case *engine.StageTopic:
+		m.judgeStage(e, c, w)
+	case *engine.Settle:
+		m.judgeSettle(e, c, w)
 	case *engine.DefineGroup:
 		m.judgeGroup(e, c)
 	case *engine.DeleteGroup:
@@ -72,6 +76,8 @@ func describe(e *entry) string {
 		return fmt.Sprintf("move of m%d to m%d at %d, wall %d", e.call.Target, e.call.New, c.DueMs, e.wall)
 	case *engine.Undo:
 		return fmt.Sprintf("undo of the cancel of m%d, by m%d, wall %d", e.call.Target, e.call.New, e.wall)
+	case *engine.Settle:
+		return describeSettle(e, c)
 	default:
 		return fmt.Sprintf("%T%+v", c, c)
 	}
@@ -104,8 +110,11 @@ func (m *Model) judgePut(e *entry, p *engine.Put, w *window) {
 	x.name, x.topic, x.queue, x.pos = p.Topic, a.Topic, a.Queue, e.pos
 	x.asked = m.dueOf(e, p)
 	if level == 0 && x.asked <= e.wall {
-		m.storedAtOnce(e, x, w)
-		return
+		if !t.staged {
+			m.storedAtOnce(e, x, w)
+			return
+		}
+		x.asked = e.wall
 	}
 	m.scheduled(e, x)
 	if level == 0 || m.levels[level-1] >= m.levelLimit() { // a time of its own
@@ -216,7 +225,16 @@ func (m *Model) autoTopic(e *entry, name string) {
 	}
 }
 
+// newTopic learns of a topic, and of its stage, if it is made with one.
 func (m *Model) newTopic(e *entry, name string, id uint32, queues int, attrs uint32) {
+	m.addTopic(e, name, id, queues, attrs)
+	if m.opts.Stage != nil && m.opts.Stage(name) {
+		m.topics[name].staged = true
+		m.newStage(e, name)
+	}
+}
+
+func (m *Model) addTopic(e *entry, name string, id uint32, queues int, attrs uint32) {
 	if old, taken := m.names[id]; taken || id < m.nextTop {
 		m.violated("%s: topic %q got id %d, which %q had", describe(e), name, id, old)
 	}
@@ -272,7 +290,9 @@ func (m *Model) judgeFate(e *entry, success engine.Outcome, w *window) {
 		if x.status == waiting {
 			w.owed = append(w.owed, e.call.Target)
 		} else if x.status != orphaned {
-			m.must(e, x, visible)
+			if !x.status.fired() {
+				m.must(e, x, visible)
+			}
 		}
 	case engine.Refused:
 		m.fateRefused(e, x)
@@ -383,16 +403,22 @@ func (m *Model) judgeCommit(e *entry, c *engine.CommitOffset) {
 	if m.refused(e, faults...) {
 		return
 	}
-	m.commit(e, key, c.Offset)
+	m.commit(e, key, c)
+	if at := m.commits[key]; e.ans.Offset != at {
+		m.violated("%s was answered with offset %d, the group is at %d", describe(e), e.ans.Offset, at)
+	}
 }
 
 // commit takes an offset for true, and the group that it makes.
-func (m *Model) commit(e *entry, key commitKey, offset int64) {
+func (m *Model) commit(e *entry, key commitKey, c *engine.CommitOffset) {
 	if m.groups[key.group]&record.GroupBroadcast != 0 && !m.reads(key.group, key.topic) {
 		m.apart(e, key.group, key.topic)
 	}
 	m.groups[key.group] |= 0 // it may be a new one
-	m.commits[key] = offset
+	if m.commits[key] = c.Offset; c.Seek {
+		delete(m.settled, key)
+	}
+	m.advance(key)
 }
 
 // judgeThen takes a commit for true that went with a message that was stored, unless it had to be refused.
@@ -405,7 +431,7 @@ func (m *Model) judgeThen(e *entry, c *engine.CommitOffset) {
 	if old, any := m.commits[key]; any && c.Offset < old && !c.Seek {
 		return
 	}
-	m.commit(e, key, c.Offset)
+	m.commit(e, key, c)
 }
 
 func (m *Model) judgeDefine(e *entry, c *engine.DefineTopic, w *window) {
@@ -425,6 +451,9 @@ func (m *Model) judgeDefine(e *entry, c *engine.DefineTopic, w *window) {
 		}
 		w.counts = append(w.counts, uint32(t.queues))
 		t.queues, t.most, t.attrs = c.Queues, max(t.most, c.Queues), c.Attrs
+		if stage := m.topicOf(t.stage); stage != nil {
+			stage.queues, stage.most = c.Queues, max(stage.most, c.Queues)
+		}
 		return
 	}
 	m.newTopic(e, c.Topic, e.ans.Topic, c.Queues, c.Attrs)
@@ -462,19 +491,33 @@ func (m *Model) judgeDelete(e *entry, c *engine.DeleteTopic) {
 		return
 	}
 	delete(m.topics, c.Topic)
+	m.gone(t.id)
+	if t.stage != 0 {
+		delete(m.topics, stageName(c.Topic))
+		m.gone(t.stage)
+	}
+	for i := range m.msgs {
+		switch x := &m.msgs[i]; {
+		case x.topic != t.id:
+		case x.status == waiting:
+			x.status = orphaned
+		case x.status == staged, x.status == kept:
+			x.status = decided
+		}
+	}
+}
+
+// gone forgets the queues of a topic, and the offsets in it.
+func (m *Model) gone(id uint32) {
 	for ref := range m.queues {
-		if ref.Topic == t.id {
+		if ref.Topic == id {
 			delete(m.queues, ref)
 		}
 	}
 	for key := range m.commits {
-		if key.topic == t.id {
+		if key.topic == id {
 			delete(m.commits, key)
-		}
-	}
-	for i := range m.msgs {
-		if x := &m.msgs[i]; x.topic == t.id && x.status == waiting {
-			x.status = orphaned
+			delete(m.settled, key)
 		}
 	}
 }
@@ -524,6 +567,7 @@ func (m *Model) judgeGone(e *entry, c *engine.DeleteGroup) {
 	for key := range m.commits {
 		if key.group == c.Group {
 			delete(m.commits, key)
+			delete(m.settled, key)
 		}
 	}
 }

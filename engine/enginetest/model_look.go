@@ -75,8 +75,10 @@ func unreadable(p *engine.Pulled) bool {
 // deleting says whether a topic was deleted by a call that is not released yet: readers may be told.
 func (m *Model) deleting(name string) bool {
 	for i := range m.journal {
-		if e := &m.journal[i]; e.deletes() && e.call.Command.(*engine.DeleteTopic).Topic == name {
-			return true
+		if e := &m.journal[i]; e.deletes() {
+			if gone := e.call.Command.(*engine.DeleteTopic).Topic; gone == name || stageName(gone) == name {
+				return true
+			}
 		}
 	}
 	return false
@@ -127,6 +129,9 @@ func (m *Model) saw(ref engine.QueueRef, q *queue, got *engine.Message, w *windo
 	if got.ID == 0 {
 		want, any := q.want[got.Offset]
 		if !any {
+			want, any = m.sawFree(ref, content, w)
+		}
+		if !any {
 			m.violated("%s/%d offset %d: m%d became visible and was not answered to be there", name, ref.Queue, got.Offset, content)
 			return
 		}
@@ -141,10 +146,14 @@ func (m *Model) saw(ref engine.QueueRef, q *queue, got *engine.Message, w *windo
 		if other, any := q.want[got.Offset]; any {
 			m.violated("%s/%d offset %d: m%d is there, m%d was answered to be", name, ref.Queue, got.Offset, n, other)
 		}
-		m.delivered(ref, q, n, &got.Message, w)
+		if m.msgs[n].status == kept {
+			m.sawKept(ref, q, n)
+		} else {
+			m.delivered(ref, q, n, &got.Message, w)
+		}
 	}
 	x := &m.msgs[n]
-	if x.content != content || got.Topic != x.topic || x.topic != ref.Topic {
+	if x.content != content || got.Topic != x.topic || x.topic != m.home(ref.Topic) {
 		m.violated("%s/%d offset %d: content m%d of topic %d, expected m%d of topic %d", name, ref.Queue, got.Offset,
 			content, got.Topic, x.content, x.topic)
 	}
@@ -169,7 +178,11 @@ func (m *Model) delivered(ref engine.QueueRef, q *queue, n int, got *message.Mes
 	if t := m.topics[x.name]; t != nil && ref.Queue != x.queue && !fits(uint32(t.queues)) && !slices.ContainsFunc(w.counts, fits) {
 		m.violated("m%d, put in queue %d of %d, is in %d", n, x.queue, t.queues, ref.Queue)
 	}
+	m.stagedRight(ref, n, w)
 	x.status = visible
+	if _, ok := m.origins[ref.Topic]; ok {
+		x.status = staged
+	}
 	x.late = got.Flags&message.Late != 0
 	w.fired = append(w.fired, n)
 	if i := len(q.units) - 1; i >= 0 && q.units[i].msg >= 0 && w.same(i, ref) {
@@ -192,23 +205,24 @@ func (m *Model) judgeOrder(n, b int, w *window) {
 // settle judges the window as a whole, when its queues were looked at.
 func (m *Model) settle(w *window) {
 	for _, n := range w.owed {
-		if x := &m.msgs[n]; x.status != visible && x.status != orphaned && !m.deleting(x.name) {
+		if x := &m.msgs[n]; !x.status.fired() && x.status != orphaned && !m.deleting(x.name) {
 			m.violated("m%d was answered as delivered, it is %v", n, x.status)
 		}
 	}
 	for _, n := range w.fired {
 		m.overtakes(n, w)
 	}
+	m.settleStages(w)
 	m.overtook = keepIf(m.overtook, func(p [2]int) bool {
 		a := &m.msgs[p[0]]
-		if a.status == visible && !a.late && m.err == nil {
+		if a.status.fired() && !a.late && m.err == nil {
 			m.violated("m%d overtook m%d, which was stored before it at the same level", p[1], p[0])
 		}
 		return a.status == waiting
 	})
 	if slices.ContainsFunc(m.journal, func(e entry) bool { return e.deletes() }) {
 		// Readers are told already. If a crash undoes it, what was hidden is seen with these ticks.
-		m.carry = window{walls: w.walls, firstTick: w.firstTick, run: w.run, counts: w.counts}
+		m.carry = window{walls: w.walls, firstTick: w.firstTick, run: w.run, counts: w.counts, staging: w.staging}
 	}
 }
 
@@ -260,6 +274,7 @@ func (m *Model) verify(e *engine.Engine, w *window) {
 	m.settle(w)
 	m.verifyFates(e)
 	m.verifyCounts(e)
+	m.verifyStages(e)
 	for ref, q := range m.queues {
 		if len(q.want) > 0 {
 			m.violated("%s/%d ends at %d, answered were %v", m.names[ref.Topic], ref.Queue, len(q.units), q.want)
@@ -288,7 +303,7 @@ func (m *Model) verifyTopics(e *engine.Engine, w *window) {
 	for i := range topics {
 		info := &topics[i]
 		t := m.topics[info.Name]
-		if t == nil || t.id != info.ID || t.attrs != info.Attrs || t.paused != info.Paused || len(info.Queues) != t.most {
+		if t == nil || t.id != info.ID || t.attrs != info.Attrs || t.paused != info.Paused || t.staged != info.Staged || len(info.Queues) != t.most {
 			m.violated("there is a topic %+v, the model has %+v", *info, t)
 			return
 		}
@@ -327,7 +342,7 @@ func (m *Model) verifyFates(e *engine.Engine) {
 		switch x.status {
 		case waiting:
 			ok = got == engine.Scheduled
-		case visible:
+		case visible, staged, kept, decided:
 			ok = got == engine.Delivered
 		case cancelled:
 			ok = got == engine.AlreadyCancelled
@@ -344,7 +359,7 @@ func (m *Model) verifyFates(e *engine.Engine) {
 
 // forgettable: after a rebuild, an id older than the log's head may be unknown. Only a model that was told so allows it.
 func (m *Model) forgettable(x *msg) bool {
-	return m.Forgets && (x.status == visible || x.status == cancelled || x.status == superseded)
+	return m.Forgets && (x.status.fired() || x.status == cancelled || x.status == superseded)
 }
 
 // verifyCounts compares the counts of waiting messages.

@@ -44,6 +44,9 @@ var ops = map[string]action{
 	"group":  {1, opGroup},
 	"gone":   {1, opGone},
 	"then":   {2, opThen},
+	"stage":  {1, opStage},
+	"decide": {8, opDecide},
+	"judge":  {2, opJudge},
 	"cast":   {3, opCast},
 
 	"pass":    {8, opPass},
@@ -201,14 +204,14 @@ func opBad(s *Sim, a, b int) {
 
 // known picks a message that ever waited, the newest first.
 func (s *Sim) known(a int) (int, bool) {
-	return s.knownOf(a, waiting, visible, cancelled, superseded, orphaned)
+	return s.knownOf(a, waiting, visible, cancelled, superseded, orphaned, staged, kept, decided)
 }
 
 // knownOf picks a message of one of these states that ever waited, the newest first.
 func (s *Sim) knownOf(a int, of ...status) (int, bool) {
 	var ids []int
 	for i := len(s.Model.msgs) - 1; i >= 0 && len(ids) < 40; i-- {
-		if x := &s.Model.msgs[i]; x.id != 0 && slices.Contains(of, x.status) {
+		if x := &s.Model.msgs[i]; x.id != 0 && !x.nowhere && slices.Contains(of, x.status) {
 			ids = append(ids, i)
 		}
 	}

@@ -1,0 +1,53 @@
+package engine_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/tidewheel/tidewheel/engine/enginetest"
+)
+
+// openStaged opens a new store with stages.
+func openStaged(seed uint64) (*enginetest.Sim, error) {
+	return enginetest.NewSim(enginetest.StagedConfig(seed))
+}
+
+// TestModelStages runs random histories of stores with stages; the model judges each verdict and what becomes visible by it.
+func TestModelStages(t *testing.T) {
+	n := enginetest.ReadVolume(t).Pick(150, 4_000, 80_000)
+	if testing.Short() {
+		n /= 5
+	}
+	met := &coverage{counts: enginetest.Coverage{}}
+	ran := enginetest.Seeds(t, 3_000_001, n, func(seed uint64) error {
+		h := enginetest.StagedHistory(seed, 160)
+		c, err := play(t, h, openStaged)
+		met.add(c)
+		return explain(h, err, openStaged)
+	})
+	t.Logf("%d histories; met: %s", ran, met)
+	if ran >= 150 {
+		met.want(t, "settled message", "kept message", "settled for a group", "refused engine: already settled", "crash", "kill",
+			"checkpoint", "deleted head", "answer Delivered", "rolled message")
+	}
+}
+
+// TestCrashSweepStages is the crash sweep over such histories.
+func TestCrashSweepStages(t *testing.T) {
+	want := enginetest.ReadVolume(t).Pick(200, 6_000, 60_000)
+	if testing.Short() {
+		want /= 4
+	}
+	met := &coverage{counts: enginetest.Coverage{}}
+	var points atomic.Int64
+	enginetest.Seeds(t, 4_000_001, (want+pointsPerHistory-1)/pointsPerHistory, func(seed uint64) error {
+		s, err := openStaged(seed)
+		if err != nil {
+			return err
+		}
+		n, err := crashRun(t, s, enginetest.StagedHistory(seed, 110), met)
+		points.Add(int64(n))
+		return err
+	})
+	t.Logf("%d crash points; met: %s", points.Load(), met)
+}
