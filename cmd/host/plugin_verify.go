@@ -24,20 +24,28 @@ type verifiedPlugin struct {
 
 func (a *app) pluginVerify() *cobra.Command {
 	var set setting
-	hook, input := "", ""
+	hook, input, data, configFile := "", "", "", ""
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check that a plugin decides the same records in the same way again",
 		Long: `Check that a plugin decides the same records in the same way again. Two pristine instances decide the records of testdata,
 or of --input, and have to agree in every verdict and in the fuel. A third one is asked one by one and backwards: where it
 differs, the plugin remembers what it was asked before. That is allowed, and seldom meant: instances come and go.
-The exit code is 1 when the two do not agree.`,
-		Example: "  tidewheel plugin verify\n  tidewheel plugin verify spam-filter.wasm --hook filter --input orders.ndjson",
-		Args:    cobra.MaximumNArgs(1),
+
+With --data it is asked again about the messages that a server's log says it decided: those whose verdict has the digest of this
+file, as far as the log still has them. No server may have the directory. --config names the server's configuration, for the
+settings of the plugin. A plugin that decides by the clock or by random numbers may differ there, and so may one that was asked
+behind another that changed the message. The exit code is 1 when something does not agree.`,
+		Example: "  tidewheel plugin verify\n  tidewheel plugin verify spam-filter.wasm --hook filter --input orders.ndjson\n" +
+			"  tidewheel plugin verify spam-filter.wasm --data ./data --config tidewheel.toml",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := a.usable(args)
 			if err != nil {
 				return err
+			}
+			if data != "" {
+				return a.verifyLog(cmd.Context(), m, &set, data, configFile)
 			}
 			var h abi.Hook
 			if input != "" || hook != "" {
@@ -65,6 +73,8 @@ The exit code is 1 when the two do not agree.`,
 	}
 	cmd.Flags().StringVar(&hook, "hook", "", "the hook that --input is for: publish, filter, transform, prepare or result; the plugin's only one if it has one")
 	cmd.Flags().StringVar(&input, "input", "", "a file with records; those of testdata if empty")
+	cmd.Flags().StringVar(&data, "data", "", "a data directory without a server, whose verdicts are compared")
+	cmd.Flags().StringVar(&configFile, "config", "", "with --data: the server's configuration, for the plugin's settings")
 	cmd.Flags().StringSliceVar(&a.columns, "columns", nil, "the columns of the table or csv, in this order")
 	set.flags(cmd)
 	return cmd

@@ -36,24 +36,27 @@ const seed = 1
 
 // Open loads a module. The error is that of plugins.Runtime.Load.
 func Open(ctx context.Context, module []byte, set Setting) (*Session, error) {
-	limits := plugins.Limits{MemoryMax: set.MemoryMax, FuelPerRecord: set.FuelPerRecord, Instances: 1, LogPerSecond: math.MaxInt}
-	if limits.MemoryMax == 0 {
-		limits.MemoryMax = 16 << 20
-	}
+	limits := plugins.Limits{MemoryMax: set.MemoryMax, FuelPerRecord: set.FuelPerRecord}
 	limits.FuelCallMax = max(10_000_000, set.FuelPerRecord+20_000)
+	return OpenSpec(ctx, module, plugins.Spec{
+		Name: "plugin", Policy: plugins.Policy{OnError: plugins.OnErrorDeadLetter}, Grants: AllGrants, Limits: limits, Config: set.Config,
+	}, plugins.Options{CacheDir: set.CacheDir, Interpreter: set.Interpreter})
+}
+
+// OpenSpec is Open with what a configuration says, but with one instance, no quarantine and no limit for what it says. Of the
+// options memory and log are the session's.
+func OpenSpec(ctx context.Context, module []byte, spec plugins.Spec, o plugins.Options) (*Session, error) {
+	if spec.Limits.MemoryMax == 0 {
+		spec.Limits.MemoryMax = 16 << 20
+	}
+	spec.Limits.Instances, spec.Limits.LogPerSecond, spec.Policy.QuarantineAfter = 1, math.MaxInt, math.MaxInt
 	s := &Session{}
+	o.MemoryTotal, o.Log = spec.Limits.MemoryMax, slog.New(&s.log)
 	var err error
-	s.runtime, err = plugins.NewRuntime(plugins.Options{
-		MemoryTotal: limits.MemoryMax, CacheDir: set.CacheDir, Interpreter: set.Interpreter, Log: slog.New(&s.log),
-	})
-	if err != nil {
+	if s.runtime, err = plugins.NewRuntime(o); err != nil {
 		return nil, err
 	}
-	m, err := s.runtime.Load(ctx, module, plugins.Spec{
-		Name:   "plugin",
-		Policy: plugins.Policy{OnError: plugins.OnErrorDeadLetter, QuarantineAfter: math.MaxInt},
-		Grants: AllGrants, Limits: limits, Config: set.Config,
-	})
+	m, err := s.runtime.Load(ctx, module, spec)
 	if err == nil {
 		s.plugin, err = s.runtime.NewPlugin(m)
 	}
