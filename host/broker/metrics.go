@@ -34,6 +34,7 @@ type Measures struct {
 	Lateness  Histogram // seconds from the due time until a message was durable and visible
 	Syncs     Histogram // seconds of each fsync of the log
 	Batches   Histogram // requests that were appended with one write
+	Turns     int64     // of the writer: how often it looked at what there is to do
 
 	Published Decisions // of hooks, about messages that were being put
 	Due       Decisions // about messages that were due, as they were settled
@@ -68,6 +69,7 @@ type measures struct {
 
 	lateness, syncs, batches histogram
 	staged                   histogram
+	turns                    atomic.Int64
 
 	published, due, consumed decisions
 
@@ -112,7 +114,7 @@ func (b *Broker) Measures() Measures {
 			Moved: count(engine.Moved), Restored: count(engine.Restored), TooLate: count(engine.Delivered),
 			Refused: count(engine.Refused),
 		},
-		Lateness: lateness, Syncs: m.syncs.read(), Batches: m.batches.read(),
+		Lateness: lateness, Syncs: m.syncs.read(), Batches: m.batches.read(), Turns: m.turns.Load(),
 		Published: m.published.read(), Due: m.due.read(), Consumed: m.consumed.read(), StageLateness: m.staged.read(),
 	}
 	for _, n := range lateness.Counts {

@@ -88,6 +88,7 @@ func (w *writer) run() {
 // fsync is on its way, then what is due.
 func (w *writer) work() time.Duration {
 	defer w.caughtUp()
+	w.b.measures.turns.Add(1)
 	if w.failed != nil {
 		w.b.groups.expire(w.b.env.Mono()) // what is durable can still be read
 		return maxSleep
