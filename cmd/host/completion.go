@@ -73,6 +73,8 @@ func (a *app) argument(cmd *cobra.Command) namer {
 			names = a.topicNames
 		case "GROUP":
 			names = a.groupNames
+		case "PLUGIN":
+			names = a.pluginNames
 		case "DIR", "FILE":
 			return nil // of files, as shells do it
 		}
@@ -102,6 +104,17 @@ func (a *app) groupNames(cmd *cobra.Command, _ []string, _ string) ([]string, co
 		got, err := c.Groups(ctx)
 		for _, g := range got.Groups {
 			names = append(names, g.Name)
+		}
+		return names, err
+	})
+}
+
+// pluginNames are the server's plugins.
+func (a *app) pluginNames(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.serverNames(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
+		got, err := c.Plugins(ctx)
+		for i := range got.Plugins {
+			names = append(names, got.Plugins[i].Name)
 		}
 		return names, err
 	})

@@ -181,7 +181,7 @@ func (a *app) served(do func(ctx context.Context, c *client.Client, args []strin
 }
 
 // notLate are the conflicts that are none with what became of a message.
-var notLate = []string{"broadcast", "idempotency_busy", "bulk_busy", "bulk_expired"}
+var notLate = []string{"broadcast", "idempotency_busy", "bulk_busy", "bulk_expired", "no_previous_plugin"}
 
 // exitCode is what an error means to a script.
 func exitCode(err error) int {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidewheel/tidewheel/host/config"
+	"github.com/tidewheel/tidewheel/host/pluginhost"
 	"github.com/tidewheel/tidewheel/host/server"
 )
 
@@ -199,7 +200,8 @@ func (s *session) announce(srv *server.Server, log *slog.Logger) error {
 	limit := config.Duration(b.MaxDelay()).String()
 	if s.cfg.Logging.Format == "json" {
 		log.Info("serving", "url", srv.URL(), "data", dir, "durability", s.cfg.Durability, "max_delay", limit,
-			"levels", b.Levels(), "pending", st.Pending, "memory_limit", config.Size(s.cfg.Memory()).String())
+			"levels", b.Levels(), "pending", st.Pending, "memory_limit", config.Size(s.cfg.Memory()).String(),
+			"plugins", len(srv.Plugins().Plugins()), "attention", strings.Join(srv.Plugins().Attention(), "; "))
 	}
 	if s.a.format != formatTable {
 		return encode(s.a.stdout, serving{URL: srv.URL(), Data: dir}, "")
@@ -216,7 +218,7 @@ func (s *session) announce(srv *server.Server, log *slog.Logger) error {
 		{"levels", b.Levels()},
 		{"max delay", limit},
 		{"access", access(srv, s.cfg)},
-	}, s.note...) {
+	}, append(pluginNotes(srv), s.note...)...) {
 		fmt.Fprintf(w, "  %-10s  %s\n", row[0], row[1])
 	}
 	if s.cfg.Auth.TokensFile != "" || s.cfg.Listen.TLSCert != "" {
@@ -224,6 +226,24 @@ func (s *session) announce(srv *server.Server, log *slog.Logger) error {
 	}
 	_, err = fmt.Fprintf(w, "  %-10s  tidewheel put orders '{\"id\":42}' --in 10s --url %s\n", "try", srv.URL())
 	return err
+}
+
+// pluginNotes are lines of the banner: one with the plugins that decide, and one for each that does not.
+func pluginNotes(srv *server.Server) [][2]string {
+	var names []string
+	for _, v := range srv.Plugins().Plugins() {
+		if v.State != pluginhost.StateFailed {
+			names = append(names, v.Table.Name+" ("+strings.Join(v.Table.Hooks, ", ")+")")
+		}
+	}
+	var notes [][2]string
+	if len(names) > 0 {
+		notes = append(notes, [2]string{"plugins", strings.Join(names, ", ")})
+	}
+	for _, text := range srv.Plugins().Attention() {
+		notes = append(notes, [2]string{"ATTENTION", text})
+	}
+	return notes
 }
 
 // durability says when a producer is answered.

@@ -69,6 +69,9 @@ func statsTable(w io.Writer, s *httpapi.Status, f *timeFlags) {
 	if s.NotDelivering != "" {
 		fmt.Fprintf(w, "not delivering\t%s\n", s.NotDelivering)
 	}
+	for _, text := range s.Attention {
+		fmt.Fprintf(w, "attention\t%s\n", text)
+	}
 	fmt.Fprintf(w, "waiting\t%s\n", count(s.Pending, "message", "messages"))
 	fmt.Fprintf(w, "delivered\t%s since the start\n", thousands(s.SinceStart.Delivered))
 	fmt.Fprintf(w, "dropped\t%s, of deleted topics\n", thousands(s.Dropped))

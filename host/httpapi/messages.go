@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -47,7 +48,7 @@ var messageRoutes = []route{
 			{jsonMedia, reflect.TypeFor[Envelope](), "with envelope=true; without it the JSON is the message"},
 		},
 		gives: jsonOf[Stored](), status: http.StatusCreated,
-		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range", "idempotency_mismatch", "idempotency_busy", "broadcast", "envelope_or_message"}, putProblems...),
+		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range", "idempotency_mismatch", "idempotency_busy", "broadcast", "envelope_or_message", "dropped_by_plugin", "plugin_unavailable"}, putProblems...),
 		handle:   (*API).putMessage,
 	},
 	{
@@ -159,7 +160,7 @@ func (a *API) decode(b []byte, topic string) (broker.Message, error) {
 func (a *API) stored(topic string, r broker.Receipt) *Stored {
 	now := a.b.NowMs()
 	s := &Stored{
-		ID: r.ID, Topic: topic, Queue: r.Queue, Position: Int64(r.Position), State: StateVisible, Now: instantText(now),
+		ID: r.ID, Topic: cmp.Or(r.Topic, topic), Queue: r.Queue, Position: Int64(r.Position), State: StateVisible, Now: instantText(now),
 		DelayLevel: r.Level, Clamped: r.Clamped, Past: r.Past, Replayed: r.Replayed,
 	}
 	if r.Outcome == engine.Scheduled {

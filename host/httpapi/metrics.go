@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
 // metric is one row of the table of what a broker measures.
@@ -261,7 +262,7 @@ type meter struct {
 	handler  http.Handler // /metrics
 }
 
-func newMeter(b *broker.Broker) *meter {
+func newMeter(b *broker.Broker, plugins *pluginhost.Host) *meter {
 	m := &meter{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsName, Help: requestsHelp}, []string{"operation", "status"}),
 		times: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -271,6 +272,9 @@ func newMeter(b *broker.Broker) *meter {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.requests, m.times, Collector(b), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if plugins != nil {
+		r.MustRegister(pluginhost.Collector(plugins))
+	}
 	m.handler = promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 	return m
 }

@@ -49,6 +49,7 @@ var groups = [...]struct{ name, text string }{
 	{"Topics", "Topics and their queues."},
 	{"Groups", "Consumer groups: who reads together, and how far it is."},
 	{"Dead letters", "Messages that a group gave up."},
+	{"Plugins", "WASM modules that decide about messages."},
 	{"Server", "How the server is, and what it refuses."},
 	{"Documents", "What there is, and what problems mean."},
 }

@@ -56,7 +56,7 @@ func storyServer(t testing.TB) (url string, now *clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(httpapi.Handler(b, httpapi.Options{}))
+	s := httptest.NewServer(httpapi.Handler(b, httpapi.Options{Plugins: storyPlugins(t, now)}))
 	t.Cleanup(func() {
 		s.Close()
 		if err := b.Close(); err != nil {

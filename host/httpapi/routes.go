@@ -48,7 +48,7 @@ func jsonOf[T any]() []content { return []content{{jsonMedia, reflect.TypeFor[T]
 
 // routes is all there is, family by family; each stands beside its handlers.
 var routes = slices.Concat(
-	messageRoutes, leaseRoutes, timerRoutes, eventRoutes, bulkRoutes, topicRoutes, groupRoutes, letterRoutes, statusRoutes, adminRoutes, documentRoutes,
+	messageRoutes, leaseRoutes, timerRoutes, eventRoutes, bulkRoutes, topicRoutes, groupRoutes, letterRoutes, pluginRoutes, statusRoutes, adminRoutes, documentRoutes,
 )
 
 // code is the status of a success.

@@ -23,10 +23,6 @@ var statusRoutes = []route{
 		summary: "The server's clock, with which due times are compared", gives: jsonOf[ServerTime](), handle: (*API).time,
 	},
 	{
-		method: "GET", pattern: "/v1/plugins", id: "plugins", group: "Server", role: RoleRead,
-		summary: "The plugins that are loaded; this version hosts none", gives: jsonOf[Plugins](), handle: (*API).plugins,
-	},
-	{
 		method: "GET", pattern: "/metrics", id: "metrics", group: "Server", role: RoleRead,
 		summary: "Metrics for Prometheus", gives: []content{{plainMedia, nil, "the text format of Prometheus"}},
 		handle: (*API).metrics,
@@ -47,9 +43,6 @@ func (a *API) time(c *call) error {
 	now := a.b.NowMs()
 	return c.answer(ServerTime{Now: instantText(now), NowMs: now})
 }
-
-// plugins lists what is loaded.
-func (a *API) plugins(c *call) error { return c.answer(Plugins{Plugins: []string{}}) }
 
 // healthy says that the process runs.
 func (a *API) healthy(c *call) error {
@@ -106,6 +99,9 @@ func (a *API) status(c *call) error {
 		},
 		Broker: BrokerStatus{s.QueuedRequests, s.QueuedBytes, s.WaitingReaders},
 	}
+	if a.opts.Plugins != nil {
+		out.Attention = a.opts.Plugins.Attention()
+	}
 	switch err := a.b.Err(); {
 	case a.drained.Err() != nil, errors.Is(err, broker.ErrClosed):
 		out.State = ServerClosing
@@ -128,6 +124,8 @@ type Status struct {
 
 	NotStoring    string `json:"not_storing,omitempty" doc:"why new messages are refused"`
 	NotDelivering string `json:"not_delivering,omitempty" doc:"what keeps due messages back"`
+
+	Attention []string `json:"attention,omitempty" doc:"what else an operator has to know, as of plugins that do not run"`
 
 	Log        LogStatus    `json:"log"`
 	SinceStart Counters     `json:"since_start"`

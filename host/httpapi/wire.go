@@ -201,12 +201,6 @@ type Limits struct {
 	TopicNameBytes      int    `json:"topic_name_bytes"`
 }
 
-// Plugins are those that a server runs. This version hosts none, and says so: off is not the same as none loaded.
-type Plugins struct {
-	Enabled bool     `json:"enabled" doc:"false: this server hosts no plugins"`
-	Plugins []string `json:"plugins" doc:"names of those that are loaded"`
-}
-
 // ServerTime is the server's clock.
 type ServerTime struct {
 	Now   string `json:"now" format:"date-time"`

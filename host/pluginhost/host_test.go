@@ -311,7 +311,7 @@ func TestDeliveries(t *testing.T) {
 	d := newDesk(t)
 	d.write("b.wasm", byFirst(verdict(abi.Drop, 5, 0), nil, abi.Prepare, abi.Result))
 	deliver := func(name string) string {
-		return strings.ReplaceAll(table(name, "[plugin.delivery]", "concurrency = 3"), "filter", "deliver")
+		return strings.ReplaceAll(table(name, `capabilities = { egress = ["example.com"] }`, "[plugin.delivery]", "concurrency = 3"), "filter", "deliver")
 	}
 	d.open(deliver("b") + deliver("a"))
 	all := d.Deliveries()

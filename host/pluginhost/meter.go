@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +53,18 @@ func (h *histogram) add(bounds []float64, v float64) {
 }
 
 func newMeter() *meter { return new(meter) }
+
+// copy is a moment of it.
+func (m *meter) copy() [abi.Hooks]hookMeter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	hooks := m.hooks
+	for i := range hooks {
+		x := &hooks[i]
+		x.calls, x.times.counts, x.fuel.counts = maps.Clone(x.calls), slices.Clone(x.times.counts), slices.Clone(x.fuel.counts)
+	}
+	return hooks
+}
 
 // decide asks a plugin and counts it.
 func (m *meter) decide(ctx context.Context, p *plugins.Plugin, call plugins.Call, records []abi.Record, a *plugins.Answer) error {

@@ -90,15 +90,15 @@ func (h *Host) Memory() (used, total int64) {
 func (h *Host) Attention() []string {
 	var all []string
 	for _, v := range h.Plugins() {
-		if text := v.attention(); text != "" {
+		if text := v.Attention(); text != "" {
 			all = append(all, "plugin "+v.Table.Name+" "+text)
 		}
 	}
 	return all
 }
 
-// attention is empty when all is well.
-func (v *View) attention() string {
+// Attention is what an operator has to know of the plugin, without its name; empty when all is well.
+func (v *View) Attention() string {
 	waits := "messages wait"
 	switch {
 	case v.Table.FailOpen():
@@ -108,19 +108,19 @@ func (v *View) attention() string {
 	}
 	switch {
 	case v.State == StateFailed:
-		return fmt.Sprintf("is not loaded (%s): %s", cause(v.File.Err), waits)
+		return fmt.Sprintf("is not loaded (%s): %s", Cause(v.File.Err), waits)
 	case v.State != StateActive:
 		return fmt.Sprintf("is quarantined until %s (%s): %s", time.UnixMilli(v.Stats.UntilMs).UTC().Format(time.RFC3339), last(&v.Stats), waits)
 	case v.File.Err != nil:
-		return fmt.Sprintf("goes on with %s, since what is configured cannot be loaded (%s)", short(v.Stats.Digest), cause(v.File.Err))
+		return fmt.Sprintf("goes on with %s, since what is configured cannot be loaded (%s)", short(v.Stats.Digest), Cause(v.File.Err))
 	case v.File.Digest != v.Stats.Digest && !v.File.Loading:
 		return fmt.Sprintf("was rolled back to %s from %s, which is in the file", short(v.Stats.Digest), short(v.File.Digest))
 	}
 	return ""
 }
 
-// cause is an error of loading without what a reader knows from before it.
-func cause(err error) string {
+// Cause is an error of loading a plugin in one line, without the names that its reader knows.
+func Cause(err error) string {
 	if err == nil {
 		return "it is being loaded"
 	}

@@ -26,7 +26,7 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	defer s.tell("STATUS=Serving " + s.URL())
 	var r Reloaded
 	r.Applied, r.Restart = s.cfg.Changed(next)
-	errs := []error{s.defineTopics(ctx, next)}
+	errs := []error{s.store.plugins.Reconfigure(ctx, next), s.store.b.Rehook(ctx), s.defineTopics(ctx, next)}
 	for _, f := range s.namedFiles() {
 		err := f.reload()
 		errs = append(errs, err)
@@ -54,7 +54,7 @@ func (s *Server) defineTopics(ctx context.Context, next *config.Config) error {
 		if !slices.Contains(changed, t) && !slices.Contains(s.missed, t.Name) {
 			continue
 		}
-		if err := s.b.DefineTopic(ctx, t.Name, t.Queues); err != nil {
+		if err := s.store.b.DefineTopic(ctx, t.Name, t.Queues); err != nil {
 			errs = append(errs, fmt.Errorf("server: topic %s: %w", t.Name, err))
 			missed = append(missed, t.Name)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/host/httpapi"
+	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
 // StopTime is how long requests may go on when the server ends. The broker needs some time after it, and all of it has to
@@ -52,8 +53,7 @@ type Server struct {
 	served   chan error // what http.Server.Serve returned
 
 	// set by Open, then read-only
-	files io.Closer
-	b     *broker.Broker
+	store store
 
 	reloading sync.Mutex // one Reload at a time
 	missed    []string   // topics that could not be made, guarded by reloading
@@ -135,7 +135,10 @@ func (s *Server) Tokens() int {
 }
 
 // Broker is nil before Open has returned, and closed when Serve has.
-func (s *Server) Broker() *broker.Broker { return s.b }
+func (s *Server) Broker() *broker.Broker { return s.store.b }
+
+// Plugins are those that decide about the broker's messages: nil before Open has returned, and closed when Serve has.
+func (s *Server) Plugins() *pluginhost.Host { return s.store.plugins }
 
 // Open recovers the store and lets requests in. It returns an error of kind ErrDirectory, of a topic, or of the context;
 // then the server is ended with Close. When the context ends first, the recovery goes on by itself and gives the directory
@@ -143,59 +146,78 @@ func (s *Server) Broker() *broker.Broker { return s.b }
 func (s *Server) Open(ctx context.Context) error {
 	setMemory(s.cfg)
 	type opened struct {
-		b     *broker.Broker
-		files io.Closer
+		store store
 		err   error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		b, files, err := s.open()
-		done <- opened{b, files, err}
+		store, err := s.open(ctx)
+		done <- opened{store, err}
 	}()
 	select {
 	case o := <-done:
 		if o.err != nil {
 			return o.err
 		}
-		s.b, s.files = o.b, o.files
+		s.store = o.store
 	case <-ctx.Done():
 		go func() {
 			if o := <-done; o.err == nil {
-				_ = o.b.Close() // nothing was put into it
-				_ = o.files.Close()
+				_ = o.store.close() // nothing was put into it
 			}
 		}()
 		return fmt.Errorf("server: ended while it was starting: %w", ctx.Err())
 	}
 	for _, t := range s.cfg.Topics {
-		if err := s.b.DefineTopic(ctx, t.Name, t.Queues); err != nil {
+		if err := s.store.b.DefineTopic(ctx, t.Name, t.Queues); err != nil {
 			return fmt.Errorf("server: topic %s of the configuration: %w", t.Name, err)
 		}
 	}
-	s.startup.Ready(httpapi.Handler(s.b, s.api))
+	s.api.Plugins = s.store.plugins
+	s.startup.Ready(httpapi.Handler(s.store.b, s.api))
 	s.tell("READY=1\nSTATUS=Serving " + s.URL())
 	return nil
 }
 
-// open opens the store.
-func (s *Server) open() (*broker.Broker, io.Closer, error) {
+// store is what Open opens.
+type store struct {
+	files   io.Closer
+	plugins *pluginhost.Host
+	b       *broker.Broker
+}
+
+// close gives up the directory. The plugins go after the broker that asks them.
+func (s store) close() error {
+	if s.b == nil {
+		return nil
+	}
+	return errors.Join(s.b.Close(), s.plugins.Close(), s.files.Close())
+}
+
+// open opens the store, and the plugins that decide about its messages before them.
+func (s *Server) open(ctx context.Context) (store, error) {
 	dir := s.cfg.DataDir
 	files, err := fsadapter.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, explain(dir, err)
+		return store{}, explain(dir, err)
 	}
 	closer, _ := files.(io.Closer)
 	env := broker.Env{FS: fsadapter.New(files), Log: s.log}
-	if s.opts.Clock != nil {
-		env.Wall, env.Mono = s.opts.Clock.Wall, s.opts.Clock.Mono
+	hosted := pluginhost.Options{Config: s.cfg, Log: s.log}
+	if c := s.opts.Clock; c != nil {
+		env.Wall, env.Mono, hosted.Now = c.Wall, c.Mono, c.Wall
+	}
+	plugins, err := pluginhost.Open(ctx, hosted)
+	if err != nil {
+		return store{}, errors.Join(err, closer.Close())
 	}
 	opts := s.cfg.Broker()
-	opts.Engine.Progress = s.progress()
+	opts.Engine.Progress, opts.Hooks = s.progress(), plugins
 	b, err := broker.Open(env, ".", opts)
 	if err != nil {
-		return nil, nil, errors.Join(explain(dir, err), closer.Close())
+		return store{}, errors.Join(explain(dir, err), plugins.Close(), closer.Close())
 	}
-	return b, closer, nil
+	return store{closer, plugins, b}, nil
 }
 
 // progressEvery is how often a recovery that takes long is told of.
@@ -234,7 +256,7 @@ func setMemory(cfg *config.Config) {
 func (s *Server) Serve(ctx context.Context) error {
 	select {
 	case err := <-s.served:
-		return errors.Join(fmt.Errorf("server: %w", err), s.closeStore())
+		return errors.Join(fmt.Errorf("server: %w", err), s.store.close())
 	case <-ctx.Done():
 	}
 	began := time.Now()
@@ -250,7 +272,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
 		failed = fmt.Errorf("server: %w", err)
 	}
-	err := errors.Join(failed, s.closeStore())
+	err := errors.Join(failed, s.store.close())
 	s.log.Info("stopped", "took_ms", time.Since(began).Milliseconds())
 	return err
 }
@@ -259,13 +281,5 @@ func (s *Server) Serve(ctx context.Context) error {
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.served
-	return errors.Join(err, s.closeStore())
-}
-
-// closeStore gives up the directory.
-func (s *Server) closeStore() error {
-	if s.b == nil {
-		return nil
-	}
-	return errors.Join(s.b.Close(), s.files.Close())
+	return errors.Join(err, s.store.close())
 }
