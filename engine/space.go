@@ -26,6 +26,7 @@ type space struct {
 	trimmed *record.Trim // made by a job, not yet in the log
 	drop    Offset       // segments below go when the log is released up to dropAt
 	dropAt  Offset
+	visible int64 // of the head when the beginnings for a trim were looked for
 	held    int64 // monotonic ns before which no trim is tried: a stage held the last one up
 }
 
@@ -289,9 +290,12 @@ func (e *Engine) trim() {
 // trimRetryNs is after which time a trim is tried again that a stage held up.
 const trimRetryNs = 1e9
 
-// holdsTrim says whether a stage holds up a trim: a message in it that is not decided would go, or one that was kept since the
-// new minimums were looked for has become visible from the head.
+// holdsTrim says whether a stage holds up a trim: a message in it that is not decided would go, or one that was kept has become
+// visible from the head since the new minimums were looked for, so that they leave it out.
 func (e *Engine) holdsTrim(t *record.Trim) bool {
+	if e.st.Segments[0].Visible != e.space.visible {
+		return true
+	}
 	if e.st.Stages() == 0 {
 		return false
 	}
@@ -309,7 +313,7 @@ func (e *Engine) holdsTrim(t *record.Trim) bool {
 			return true
 		}
 	}
-	return !e.outlived(e.st.Segments[0].Visible)
+	return false
 }
 
 // dropJob finds the new minimums before a trim, and unlinks what is behind one that is released.
@@ -330,6 +334,7 @@ func (e *Engine) dropJob() *Job {
 	}
 	t := &record.Trim{Head: e.st.Segments[1].Base}
 	visible := e.st.Segments[0].Visible
+	s.visible = visible
 	return &Job{
 		run:     func() error { return e.findMins(t, visible) },
 		install: func() bool { s.trimmed = t; return true },
