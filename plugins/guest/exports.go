@@ -73,21 +73,10 @@ func batch(h abi.Hook, ptr uint32) int32 {
 	}
 	outs = outs[:0]
 	record.now = b.NowMs()
-	for i := range b.Len() {
-		b.SetCursor(i)
-		if b.Record(i, &record.Record) != nil {
+	for i := 0; i < b.Len(); {
+		if i = decideFrom(b, function(h), i); i < 0 {
 			return int32(abi.StatusBadBatch)
 		}
-		v := decide(h, &record)
-		switch {
-		case v.output != nil:
-			v.v = abi.NewVerdict(v.v.Action(), v.v.Code(), uint32(len(outs)))
-			outs = append(outs, *v.output)
-		case v.text != "":
-			outs = append(outs, abi.Record{Body: []byte(v.text)})
-			v.v = abi.NewVerdict(v.v.Action(), v.v.Code(), uint32(len(outs)))
-		}
-		b.SetVerdict(i, v.v)
 	}
 	if len(outs) == 0 {
 		return int32(abi.StatusOK)
@@ -97,4 +86,40 @@ func batch(h abi.Hook, ptr uint32) int32 {
 	}
 	b.SetOutput(uint32(uintptr(unsafe.Pointer(unsafe.SliceData(out)))), uint32(len(out)), 0)
 	return int32(abi.StatusOK)
+}
+
+// decideFrom decides records from one on until the end, or until f panics, which fails that record. It returns where to go on,
+// and a number below 0 for a record that lies outside of the batch. A deferred call takes as long as a small function, so there
+// is one for the batch and not one for each record.
+func decideFrom(b abi.Batch, f func(*Record) Verdict, i int) (next int) {
+	defer func() {
+		if e := recover(); e != nil {
+			answer(b, next, panicked(e))
+			next++
+		}
+	}()
+	for next = i; next < b.Len(); next++ {
+		b.SetCursor(next)
+		if b.Record(next, &record.Record) != nil {
+			return -1
+		}
+		if v := f(&record); v.output == nil && v.text == "" {
+			b.SetVerdict(next, v.v)
+		} else {
+			answer(b, next, v)
+		}
+	}
+	return next
+}
+
+// answer writes a verdict that has an output or a text.
+func answer(b abi.Batch, i int, v Verdict) {
+	if v.output != nil {
+		v.v = abi.NewVerdict(v.v.Action(), v.v.Code(), uint32(len(outs)))
+		outs = append(outs, *v.output)
+	} else {
+		outs = append(outs, abi.Record{Body: []byte(v.text)})
+		v.v = abi.NewVerdict(v.v.Action(), v.v.Code(), uint32(len(outs)))
+	}
+	b.SetVerdict(i, v.v)
 }

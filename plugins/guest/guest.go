@@ -150,22 +150,29 @@ func Configured(config []byte) error {
 	return configure(config)
 }
 
+// function is the registered function of a hook, or one that does nothing.
+func function(h abi.Hook) func(*Record) Verdict {
+	switch f := hooks[h]; {
+	case f != nil:
+		return f
+	case h == abi.Prepare:
+		return func(*Record) Verdict { return Drop(0) }
+	}
+	return func(*Record) Verdict { return Keep() }
+}
+
 // decide asks the registered function about one record. A panic becomes a failure of the record: the instance goes on.
 func decide(h abi.Hook, r *Record) (v Verdict) {
-	f := hooks[h]
-	if f == nil {
-		if h == abi.Prepare {
-			return Drop(0)
-		}
-		return Keep()
-	}
 	defer func() {
 		if e := recover(); e != nil {
-			v = Fail(PanicCode, fmt.Sprint("panic: ", e))
+			v = panicked(e)
 		}
 	}()
-	return f(r)
+	return function(h)(r)
 }
+
+// panicked is the verdict of a function that panicked with e.
+func panicked(e any) Verdict { return Fail(PanicCode, fmt.Sprint("panic: ", e)) }
 
 // PanicCode is the code of a record whose function panicked.
 const PanicCode = 0xffff
