@@ -13,6 +13,7 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/bulk"
 	"github.com/tidewheel/tidewheel/host/config"
+	"github.com/tidewheel/tidewheel/host/delivery"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Settings func() []config.Setting
 	// Plugins are those that decide about the broker's messages, which stay the caller's. Nil: there are none.
 	Plugins *pluginhost.Host
+	// Deliveries are the workers of those that deliver, which stay the caller's. Nil: there are none.
+	Deliveries *delivery.Fleet
 	// Clock is what /v1/dev/clock moves, which should be the broker's. Nil: the clock is real, and nobody may.
 	Clock *broker.ManualClock
 }
@@ -55,7 +58,7 @@ type API struct {
 
 // Handler serves a broker. Close the API after the last request has ended, and then the broker, which stays the caller's.
 func Handler(b *broker.Broker, opts Options) *API {
-	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(), meter: newMeter(b, opts.Plugins), bulkJobs: bulk.New(b)}
+	a := &API{b: b, opts: opts, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(), meter: newMeter(b, &opts), bulkJobs: bulk.New(b)}
 	a.drained, a.drain = context.WithCancel(context.Background())
 	context.AfterFunc(a.drained, a.bulkJobs.Close)
 	a.document = sync.OnceValues(func() ([]byte, error) { return makeDocument(opts) })

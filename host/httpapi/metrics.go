@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/delivery"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
@@ -262,7 +263,7 @@ type meter struct {
 	handler  http.Handler // /metrics
 }
 
-func newMeter(b *broker.Broker, plugins *pluginhost.Host) *meter {
+func newMeter(b *broker.Broker, opts *Options) *meter {
 	m := &meter{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsName, Help: requestsHelp}, []string{"operation", "status"}),
 		times: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -272,8 +273,11 @@ func newMeter(b *broker.Broker, plugins *pluginhost.Host) *meter {
 	r := prometheus.NewRegistry()
 	r.MustRegister(m.requests, m.times, Collector(b), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if plugins != nil {
-		r.MustRegister(pluginhost.Collector(plugins))
+	if opts.Plugins != nil {
+		r.MustRegister(pluginhost.Collector(opts.Plugins))
+	}
+	if opts.Deliveries != nil {
+		r.MustRegister(delivery.Collector(opts.Deliveries))
 	}
 	m.handler = promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 	return m

@@ -15,6 +15,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/delivery"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
@@ -197,13 +198,16 @@ func TestCollector(t *testing.T) {
 func metricsPage() string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n`GET /metrics` answers in the text format of Prometheus; with tokens it takes one of role read. A program that\n" +
-		"embeds a broker registers `httpapi.Collector(b)`, and one that hosts plugins `pluginhost.Collector(h)`. A test compares this page with the code, and looks that each metric is\n" +
+		"embeds a broker registers `httpapi.Collector(b)`, and one that hosts plugins `pluginhost.Collector(h)` and `delivery.Collector(f)`. A test compares this page with the code, and looks that each metric is\n" +
 		"there and moves. Counters and histograms count since the server was started, unless the text says more.\n\n" +
 		"| name | kind | labels | what |\n|---|---|---|---|\n")
 	for _, m := range brokerMetrics {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, strings.Join(m.labels, ", "), m.help)
 	}
 	for _, m := range pluginhost.Metrics() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), m.Help)
+	}
+	for _, m := range delivery.Metrics() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), m.Help)
 	}
 	fmt.Fprintf(&b, "| `%s` | counter | operation, status | %s |\n", requestsName, requestsHelp)

@@ -48,7 +48,9 @@ func (a *API) plugins(c *call) error {
 		out.Enabled = true
 		out.MemoryReserved, out.MemoryTotal = h.Memory()
 		for _, v := range h.Plugins() {
-			out.Plugins = append(out.Plugins, wirePlugin(&v))
+			p := wirePlugin(&v)
+			a.delivering(&p)
+			out.Plugins = append(out.Plugins, p)
 		}
 	}
 	return c.answer(out)
@@ -69,7 +71,9 @@ func (a *API) showPlugin(c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(wirePlugin(&v))
+		p := wirePlugin(&v)
+		a.delivering(&p)
+		return c.answer(p)
 	})
 }
 

@@ -52,6 +52,8 @@ type Plugin struct {
 	Counts  *PluginCounts  `json:"counts,omitempty" doc:"since the plugin was loaded first"`
 	Last    *PluginFailure `json:"last_failure,omitempty"`
 
+	Delivery *PluginDelivery `json:"delivery,omitempty" doc:"of a plugin that delivers"`
+
 	QuarantinedUntilMs int64 `json:"quarantined_until_ms,omitempty"`
 }
 

@@ -26,7 +26,8 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	defer s.tell("STATUS=Serving " + s.URL())
 	var r Reloaded
 	r.Applied, r.Restart = s.cfg.Changed(next)
-	errs := []error{s.store.plugins.Reconfigure(ctx, next), s.store.b.Rehook(ctx), s.defineTopics(ctx, next)}
+	errs := []error{s.store.plugins.Reconfigure(ctx, next), s.store.b.Rehook(ctx)}
+	errs = append(errs, s.store.deliveries.Configure(s.store.plugins.Deliveries()), s.defineTopics(ctx, next))
 	for _, f := range s.namedFiles() {
 		err := f.reload()
 		errs = append(errs, err)

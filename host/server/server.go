@@ -17,6 +17,7 @@ import (
 	"github.com/tidewheel/tidewheel/fsadapter"
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/config"
+	"github.com/tidewheel/tidewheel/host/delivery"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
@@ -173,7 +174,10 @@ func (s *Server) Open(ctx context.Context) error {
 			return fmt.Errorf("server: topic %s of the configuration: %w", t.Name, err)
 		}
 	}
-	s.api.Plugins = s.store.plugins
+	if err := s.store.deliveries.Configure(s.store.plugins.Deliveries()); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.api.Plugins, s.api.Deliveries = s.store.plugins, s.store.deliveries
 	s.startup.Ready(httpapi.Handler(s.store.b, s.api))
 	s.tell("READY=1\nSTATUS=Serving " + s.URL())
 	return nil
@@ -181,18 +185,27 @@ func (s *Server) Open(ctx context.Context) error {
 
 // store is what Open opens.
 type store struct {
-	files   io.Closer
-	plugins *pluginhost.Host
-	b       *broker.Broker
+	files      io.Closer
+	plugins    *pluginhost.Host
+	b          *broker.Broker
+	deliveries *delivery.Fleet
 }
 
-// close gives up the directory. The plugins go after the broker that asks them.
+// close gives up the directory. The plugins go after the broker that asks them, and what delivers before both.
 func (s store) close() error {
 	if s.b == nil {
 		return nil
 	}
+	s.deliveries.Close(over)
 	return errors.Join(s.b.Close(), s.plugins.Close(), s.files.Close())
 }
+
+// over is a context that has ended.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // open opens the store, and the plugins that decide about its messages before them.
 func (s *Server) open(ctx context.Context) (store, error) {
@@ -217,7 +230,7 @@ func (s *Server) open(ctx context.Context) (store, error) {
 	if err != nil {
 		return store{}, errors.Join(explain(dir, err), plugins.Close(), closer.Close())
 	}
-	return store{closer, plugins, b}, nil
+	return store{closer, plugins, b, delivery.NewFleet(b, s.log)}, nil
 }
 
 // progressEvery is how often a recovery that takes long is told of.
@@ -264,6 +277,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.tell("STOPPING=1\nSTATUS=Stopping")
 	grace, cancel := context.WithTimeout(context.Background(), StopTime)
 	defer cancel()
+	var delivering sync.WaitGroup
+	delivering.Go(func() { s.store.deliveries.Close(grace) })
 	if err := s.http.Shutdown(grace); err != nil {
 		s.log.Warn("requests were cut off", "error", err)
 		_ = s.http.Close() // it has been told already
@@ -272,6 +287,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
 		failed = fmt.Errorf("server: %w", err)
 	}
+	delivering.Wait()
 	err := errors.Join(failed, s.store.close())
 	s.log.Info("stopped", "took_ms", time.Since(began).Milliseconds())
 	return err
