@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/vfs"
+	"github.com/tidewheel/tidewheel/fsadapter/overlay"
 )
 
 // ExportOptions say what is exported. The zero value is all.
@@ -17,8 +19,11 @@ type ExportOptions struct {
 	Waiting bool     // only messages that wait, and no offsets of groups
 	// Progress hears how many messages are written, and how many there are. It may be nil.
 	Progress func(done, total int64)
-	// Damaged hears of each message that cannot be read and is left out. It may be nil.
+	// Damaged hears of each message that cannot be read and is left out, and of each range of the log that is. It may be nil.
 	Damaged func(err error)
+	// Scratch makes an empty file system, when the log is damaged where a server could not start: what has to be changed so
+	// that the rest can be read is changed there, and the store stays as it is. Nil: such damage ends an export.
+	Scratch func() (vfs.FS, error)
 }
 
 // Exported counts what was exported.
@@ -28,6 +33,7 @@ type Exported struct {
 	Waiting int64 `json:"waiting"`
 	Groups  int   `json:"groups"`
 	Damaged int64 `json:"damaged"` // messages that could not be read
+	Lost    int   `json:"lost"`    // ranges of the log that could not be read, with all that was in them
 	Orphans int64 `json:"orphans"` // messages that wait for a topic that was deleted: they are left out
 }
 
@@ -53,17 +59,40 @@ type queueName struct {
 // order, and nothing is delivered. After an error the lines that were written are good.
 func Export(env engine.Env, dir string, w io.Writer, opts ExportOptions) (n Exported, err error) {
 	e, err := engine.Open(env, dir, engine.Options{})
+	if errors.Is(err, engine.ErrCorrupt) && opts.Scratch != nil {
+		e, n.Lost, err = salvage(env, dir, opts)
+	}
 	if err != nil {
 		return n, fmt.Errorf("transfer: export: %w", err)
 	}
 	x := &exporter{
-		e: e, opts: opts, out: bufio.NewWriterSize(w, 1<<16), offsets: map[queueName]map[string]int64{}, lags: map[queueName]map[string]int64{},
+		n: n, e: e, opts: opts, out: bufio.NewWriterSize(w, 1<<16), offsets: map[queueName]map[string]int64{}, lags: map[queueName]map[string]int64{},
 	}
 	err = errors.Join(x.run(), x.out.Flush(), e.Close())
 	if err != nil {
 		err = fmt.Errorf("transfer: export: %w", err)
 	}
 	return x.n, err
+}
+
+// salvage opens what can be read of a store, which it leaves as it is.
+func salvage(env engine.Env, dir string, opts ExportOptions) (e *engine.Engine, lost int, err error) {
+	scratch, err := opts.Scratch()
+	if err != nil {
+		return nil, 0, err
+	}
+	env.FS = overlay.New(env.FS, scratch)
+	ranges, err := engine.Repair(env, dir, engine.Options{})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, l := range ranges {
+		if opts.Damaged != nil {
+			opts.Damaged(fmt.Errorf("the log from %d to %d, in %s: %s", l.From, l.To, l.File, l.Reason))
+		}
+	}
+	e, err = engine.Open(env, dir, engine.Options{})
+	return e, len(ranges), err
 }
 
 func (x *exporter) wanted(topic string) bool {
