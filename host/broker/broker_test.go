@@ -492,13 +492,14 @@ func TestRefusals(t *testing.T) {
 		m    broker.Message
 		want error
 	}{
-		"topic name": {broker.Message{Topic: "../x"}, engine.ErrTopicName},
-		"no topic":   {broker.Message{Topic: "u"}, engine.ErrNoTopic},
-		"queue":      {broker.Message{Topic: "t", Pin: true, Queue: 3}, engine.ErrQueue},
-		"queue < 0":  {broker.Message{Topic: "t", Pin: true, Queue: -1}, engine.ErrQueue},
-		"level":      {broker.Message{Topic: "t", At: broker.Level(-1)}, engine.ErrLevel},
-		"key":        {broker.Message{Topic: "t", Key: strings.Repeat("k", 128)}, engine.ErrTooLarge},
-		"property":   {broker.Message{Topic: "t", Properties: map[string]string{"REAL_TOPIC": "x"}}, engine.ErrProperties},
+		"topic name":  {broker.Message{Topic: "../x"}, engine.ErrTopicName},
+		"no topic":    {broker.Message{Topic: "u"}, engine.ErrNoTopic},
+		"queue":       {broker.Message{Topic: "t", Pin: true, Queue: 3}, engine.ErrQueue},
+		"queue < 0":   {broker.Message{Topic: "t", Pin: true, Queue: -1}, engine.ErrQueue},
+		"level":       {broker.Message{Topic: "t", At: broker.Level(-1)}, engine.ErrLevel},
+		"key":         {broker.Message{Topic: "t", Key: strings.Repeat("k", 128)}, engine.ErrTooLarge},
+		"transaction": {broker.Message{Topic: "t", At: broker.In(time.Second), Properties: map[string]string{"TRAN_MSG": "true"}}, engine.ErrProperties},
+		"property":    {broker.Message{Topic: "t", Properties: map[string]string{"REAL_TOPIC": "x"}}, engine.ErrProperties},
 	} {
 		if _, err := b.Put(t.Context(), c.m); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

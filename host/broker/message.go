@@ -63,6 +63,10 @@ type Receipt struct {
 	Replayed bool          // it was stored before, by a put with the same idempotency key
 }
 
+// propTransaction is RocketMQ's property of a message that a transaction is about. There are none here: it is kept as any
+// other, but for one with a delay, of which two would say when it is visible.
+const propTransaction = "TRAN_MSG"
+
 // put fills in the engine's command.
 func (m *Message) put(p *engine.Put) error {
 	*p = engine.Put{
@@ -82,6 +86,9 @@ func (m *Message) put(p *engine.Put) error {
 		return fmt.Errorf("broker: %w: %q belongs to a consumer group", engine.ErrTopicName, m.Topic)
 	case strings.HasPrefix(m.Topic, stagePrefix):
 		return fmt.Errorf("broker: %w: %q belongs to the hooks of a topic", engine.ErrTopicName, m.Topic)
+	}
+	if m.At != (When{}) && m.Properties[propTransaction] == "true" {
+		return fmt.Errorf("broker: %w: a message of a transaction (%s) takes no delay", engine.ErrProperties, propTransaction)
 	}
 	var properties message.Properties
 	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {

@@ -61,5 +61,7 @@ func (c *call) ambiguous(b []byte) error {
 			return nil
 		}
 	}
-	return problem("envelope_or_message")
+	p := problem("envelope_or_message")
+	p.Fix = "add ?envelope=true, or Content-Type: " + EnvelopeType + "; to store the JSON as it is, ?envelope=false"
+	return p
 }
