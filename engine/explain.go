@@ -122,7 +122,7 @@ func (e *Engine) inStage(ev *Event) bool {
 	if g != nil {
 		key.Group = g.ID
 	}
-	return !e.st.Offsets.IsSettled(key, t.Stage.Queues[ev.Queue].Min, ev.Offset)
+	return !e.st.Offsets.IsSettled(key, e.low(t.Stage, ev.Queue), ev.Offset)
 }
 
 // why gives the one reason for what a message does.

@@ -15,12 +15,14 @@ import (
 )
 
 // faultWorkload is what the fault sweep runs: it makes the store, fills segments, flushes, compacts, checkpoints, rolls,
-// deletes the head of the log, delivers and cancels.
+// deletes the head of the log, delivers, cancels, and decides about what is in a stage.
 const faultWorkload = `level 5 8, sane 0 0, put 2 9, batch 3 17, sane 0 0, delay 4 14, delay 5 15, moves 3 14, jobs 0 0, sane 0 0,
 	fill 1 1, sane 0 0, jobs 0 0, delay 8 7, delay 8 8, delay 7 9, delay 7 10, delay 7 11, sane 0 0, jobs 0 0, pass 40 3, sane 0 0,
 	cancel 1 0, fill 2 3, sane 0 0, jobs 0 0, moves 4 14, sane 0 0, cancel 0 0, sane 0 0, undo 0 0, settle 0 0, level 4 9, level 5 9,
 	sane 0 0, moves 2 7, settle 0 0, offset 9 1, define 5 2, pass 30 4, fill 2 4, settle 0 0, pass 90 3, fill 2 4, settle 0 0,
-	level 1 9, list 1 1, pass 10 3, settle 0 0, pull 3 1, level 5 9, sane 0 0, delete 1 0, pass 20 3, settle 0 0`
+	level 1 9, list 1 1, pass 10 3, settle 0 0, pull 3 1, level 5 9, sane 0 0, delete 1 0, pass 20 3, settle 0 0,
+	stage 2 1, put 8 9, put 9 12, put 10 15, delay 8 19, sane 0 0, settle 0 0, decide 2 1, sane 0 0, decide 2 3, sane 0 0, judge 2 2, judge 2 3, pass 9 3,
+	settle 0 0, decide 2 5, fill 8 2, sane 0 0, stage 2 0, put 8 9, decide 2 1, settle 0 0`
 
 // faultConfig are the options of the workload.
 func faultConfig(wrap func(*crashfs.FS) vfs.FS) enginetest.SimConfig {
@@ -113,7 +115,7 @@ func countOps(t *testing.T, ops []enginetest.Op) (all, writes int64) {
 	}
 	met := &coverage{counts: s.Cover()}
 	met.want(t, "flush", "compaction", "group of seconds", "group of hours", "checkpoint", "rolled message", "deleted head", "fired", "answer Moved", "answer Cancelled", "answer Restored",
-		"dropped message")
+		"dropped message", "settled message", "kept message", "settled for a group")
 	t.Logf("the workload met: %v", met)
 	if all < 200 {
 		t.Fatalf("the workload has %d operations, it should have some hundred", all)

@@ -127,7 +127,7 @@ func (e *Engine) queue(topic string, queue int) (*consumequeue.Queue, int64, Off
 	if queue < 0 || queue >= len(t.Queues) {
 		return nil, 0, end, fmt.Errorf("%w: queue %d of topic %q, allowed is 0 to %d", ErrQueue, queue, topic, len(t.Queues)-1)
 	}
-	return e.queues.Queue(t.ID, uint32(queue)), t.Queues[queue].Min, end, nil
+	return e.queues.Queue(t.ID, uint32(queue)), e.low(t, uint32(queue)), end, nil
 }
 
 // choose picks the units of the answer.

@@ -100,12 +100,22 @@ func (e *Engine) settleOffsets(c *Settle) (Answer, error) {
 	}
 	v := &e.scratch.verdict
 	fillVerdict(v, c, t, key)
+	v.Low = e.low(t, key.Queue)
 	e.batch.understand = true
 	e.write(record.KindVerdict, v)
 	e.folded(e.st.Verdict(v, (*index)(e)))
 	v.Digests = nil // the caller's
 	at, _ := e.st.Offsets.Get(key)
 	return Answer{Outcome: Done, Topic: t.ID, Queue: key.Queue, Offset: at}, nil
+}
+
+// low is the first offset of a queue that there is. After a repair that may be above the minimum that the log says.
+func (e *Engine) low(t *state.Topic, queue uint32) int64 {
+	low := t.Queues[queue].Min
+	if q := e.queues.Queue(t.ID, queue); q != nil {
+		low = max(low, int64(q.First()))
+	}
+	return low
 }
 
 // fillVerdict makes the record.
@@ -158,20 +168,21 @@ func (e *Engine) maySettle(c *Settle) (*state.Topic, state.OffsetKey, error) {
 		return nil, key, fmt.Errorf("%w: settle of %d messages, allowed are 1 to %d; by %d plugins, allowed are %d",
 			ErrBadCommand, n, MaxSettled, len(c.Digests), MaxDigests)
 	}
+	low := e.low(t, key.Queue)
 	for i := range c.Items {
-		if err := e.maySettleItem(c, i, t, key); err != nil {
+		if err := e.maySettleItem(c, i, t, key, low); err != nil {
 			return nil, key, err
 		}
 	}
-	if at, _ := e.st.Offsets.Get(key); c.InOrder && c.Items[0].Offset != max(at, t.Queues[key.Queue].Min) {
+	if at, _ := e.st.Offsets.Get(key); c.InOrder && c.Items[0].Offset != max(at, low) {
 		return nil, key, fmt.Errorf("%w: offset %d in queue %d of topic %q is not the next for group %q, which is %d", ErrSettled,
-			c.Items[0].Offset, c.Queue, c.Topic, c.Group, max(at, t.Queues[key.Queue].Min))
+			c.Items[0].Offset, c.Queue, c.Topic, c.Group, max(at, low))
 	}
-	return t, key, e.maySettleMore(c, t.Queues[key.Queue].Min, key)
+	return t, key, e.maySettleMore(c, low, key)
 }
 
 // maySettleItem says why one item is refused.
-func (e *Engine) maySettleItem(c *Settle, i int, t *state.Topic, key state.OffsetKey) error {
+func (e *Engine) maySettleItem(c *Settle, i int, t *state.Topic, key state.OffsetKey, low int64) error {
 	it, q := &c.Items[i], &t.Queues[key.Queue]
 	switch {
 	case i > 0 && it.Offset <= c.Items[i-1].Offset:
@@ -180,7 +191,7 @@ func (e *Engine) maySettleItem(c *Settle, i int, t *state.Topic, key state.Offse
 		return fmt.Errorf("%w: offset %d was decided by plugin %d, there are %d", ErrBadCommand, it.Offset, it.Plugin, len(c.Digests))
 	case it.Offset < 0 || it.Offset >= q.Next:
 		return fmt.Errorf("%w: %d in queue %d of topic %q, allowed is 0 to %d", ErrOffset, it.Offset, c.Queue, c.Topic, q.Next-1)
-	case e.st.Offsets.IsSettled(key, q.Min, it.Offset):
+	case e.st.Offsets.IsSettled(key, low, it.Offset):
 		return fmt.Errorf("%w: offset %d in queue %d of topic %q, for group %q", ErrSettled, it.Offset, c.Queue, c.Topic, c.Group)
 	case it.Keep && t.Origin == nil:
 		return fmt.Errorf("%w: offset %d is to be kept, and %q is no stage of a topic", ErrBadCommand, it.Offset, c.Topic)

@@ -305,9 +305,10 @@ func (e *Engine) holdsTrim(t *record.Trim) bool {
 		if topic == nil || topic.Origin == nil {
 			continue
 		}
-		var at int64
+		at := e.low(topic, m.Queue)
 		if g != nil {
-			at, _ = e.st.Offsets.Get(state.OffsetKey{Group: g.ID, Topic: m.Topic, Queue: m.Queue})
+			committed, _ := e.st.Offsets.Get(state.OffsetKey{Group: g.ID, Topic: m.Topic, Queue: m.Queue})
+			at = max(at, committed)
 		}
 		if at < m.Min {
 			return true

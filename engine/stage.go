@@ -95,7 +95,7 @@ func restages(c Command) bool {
 func (e *Engine) stageLag(stage *state.Topic) (lag int64) {
 	g := e.st.GroupByName(StageGroup)
 	for i, q := range stage.Queues {
-		at, settled := q.Min, int64(0)
+		at, settled := e.low(stage, uint32(i)), int64(0)
 		if g != nil {
 			key := state.OffsetKey{Group: g.ID, Topic: stage.ID, Queue: uint32(i)}
 			committed, _ := e.st.Offsets.Get(key)

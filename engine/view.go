@@ -277,11 +277,12 @@ func (e *Engine) topicInfo(t *state.Topic) TopicInfo {
 		info.StageLag = e.stageLag(t.Stage)
 	}
 	for i, q := range t.Queues {
-		visible := q.Min
+		low := e.low(t, uint32(i))
+		visible := low
 		if cq := e.queues.Queue(t.ID, uint32(i)); cq != nil {
 			visible = max(visible, min(int64(cq.Visible()), q.Next))
 		}
-		info.Queues = append(info.Queues, QueueInfo{q.Min, q.Next, visible})
+		info.Queues = append(info.Queues, QueueInfo{low, q.Next, visible})
 	}
 	return info
 }

@@ -93,7 +93,7 @@ var edges = []struct {
 		From: math.MaxInt64 - 1, To: math.MaxInt64, Reason: strings.Repeat("r", record.MaxReason)}},
 	{"verdict of nothing", record.KindVerdict, &record.Verdict{}},
 	{"verdict with extremes", record.KindVerdict, &record.Verdict{
-		Group: math.MaxUint32, Topic: math.MaxUint32, Queue: math.MaxUint32, Origin: math.MaxUint32, To: math.MaxUint32, Base: math.MaxInt64,
+		Group: math.MaxUint32, Topic: math.MaxUint32, Queue: math.MaxUint32, Origin: math.MaxUint32, To: math.MaxUint32, Base: math.MaxInt64, Low: math.MaxInt64,
 		Digests: make([][32]byte, record.MaxDigests),
 		Items: []record.VerdictItem{
 			{Offset: 0, Key: timerlog.Key{Due: math.MinInt64, ID: math.MaxUint64}, Position: math.MaxInt64, Size: math.MaxInt32, Tags: -1,
@@ -250,7 +250,7 @@ func TestDecodeRefusesDamage(t *testing.T) {
 	negative := []byte{0x80, 0, 0, 0, 0, 0, 0, 0}
 	most := bytes.Repeat([]byte{0xff}, 9)
 	const counts, queues, items = 17, 19, 27 // in the golden deliver record
-	const verdictItems = 62                  // in the golden verdict record
+	const verdictItems = 70                  // in the golden verdict record
 	for _, c := range []struct {
 		name    string
 		kind    commitlog.Kind
@@ -310,10 +310,11 @@ func TestDecodeRefusesDamage(t *testing.T) {
 
 		{"queue and base of no topic", record.KindVerdict, set(12, 0, 0, 0, 0), 12, "queue 1 and base 200 of no topic"},
 		{"negative base", record.KindVerdict, set(20, negative...), 20, "base is negative"},
-		{"too many digests", record.KindVerdict, set(28, 17), 28, "17 digests, allowed are 16"},
-		{"more digests than bytes", record.KindVerdict, set(28, 16), 94, "cut off"},
-		{"too many settled", record.KindVerdict, replace(29, 1, 0x81, 0x08), 29, "item count is 1025, the limit 1024"},
-		{"more settled than bytes", record.KindVerdict, set(29, 20), 29, "item count is 20"},
+		{"negative low", record.KindVerdict, set(28, negative...), 28, "low is negative"},
+		{"too many digests", record.KindVerdict, set(36, 17), 36, "17 digests, allowed are 16"},
+		{"more digests than bytes", record.KindVerdict, set(36, 16), 102, "cut off"},
+		{"too many settled", record.KindVerdict, replace(37, 1, 0x81, 0x08), 37, "item count is 1025, the limit 1024"},
+		{"more settled than bytes", record.KindVerdict, set(37, 20), 37, "item count is 20"},
 		{"offset beyond 63 bits", record.KindVerdict, replace(verdictItems, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01), verdictItems, "offset is 9223372036854775808"},
 		{"offsets beyond 63 bits", record.KindVerdict, replace(verdictItems+20, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f), verdictItems + 20, "offset beyond 63 bits"},
 		{"plugin without a digest", record.KindVerdict, set(verdictItems+2, 1), verdictItems + 2, "plugin 1 of 1"},

@@ -28,7 +28,8 @@
 //	trim       head 8 | count uvarint | topic uvarint, queue uvarint, minimum uvarint, each
 //	state      part 4 | parts 4 | digest 16 | data, up to the end
 //	hole       from 8 | to 8 | length of the reason 1 | reason
-//	verdict    group 4 | topic 4 | queue 4 | origin 4 | to 4 | base 8 | digest count 1 | item count uvarint | digests | items
+//	verdict    group 4 | topic 4 | queue 4 | origin 4 | to 4 | base 8 | low 8 | digest count 1 | item count uvarint |
+//	           digests | items
 //	  digest   SHA-256 of a plugin's file 32
 //	  item     offset uvarint | action 1 | plugin 1 | code uvarint | due svarint | id svarint | position svarint | size uvarint |
 //	           flags 1 | tags 4, if the flags say so
@@ -42,7 +43,7 @@
 // do when they are not zero), plus one when the item is late.
 //
 // In a verdict, origin is 0 but for a stage, where it is the topic that the stage belongs to; to and base are then the queue
-// and the first offset of what was kept. The offset of an item is the distance to the one behind the item before, that of
+// and the first offset of what was kept. Low is the first offset that the queue has: what lies below counts as settled. The offset of an item is the distance to the one behind the item before, that of
 // the first is the offset itself. The plugin is an index into the digests, 255 for nobody. The flags are 1 for kept, plus 2
 // when tags follow (they do when they are not zero). A batch with a verdict, and one that makes a topic staged, must be understood.
 //

@@ -80,7 +80,7 @@ var goldens = []struct {
 		{8, "from"}, {8, "to"}, {1, "length of the reason"}, {3, "reason"},
 	}},
 	{record.KindVerdict, decided(), []field{
-		{4, "group"}, {4, "topic: the stage"}, {4, "queue"}, {4, "origin: its topic"}, {4, "to: queue of that"}, {8, "base"},
+		{4, "group"}, {4, "topic: the stage"}, {4, "queue"}, {4, "origin: its topic"}, {4, "to: queue of that"}, {8, "base"}, {8, "low"},
 		{1, "digest count"}, {1, "item count"}, {32, "digest 0"},
 		{1, "item 0: offset"}, {1, "item 0: action: keep"}, {1, "item 0: plugin 0"}, {1, "item 0: code"}, {6, "item 0: due"},
 		{1, "item 0: id"}, {2, "item 0: position"}, {2, "item 0: size"}, {1, "item 0: kept, tags follow"}, {4, "item 0: tags"},
@@ -94,7 +94,7 @@ var goldens = []struct {
 func decided() *record.Verdict {
 	const due = 1_796_036_533_123
 	return &record.Verdict{
-		Group: 9, Topic: 4, Queue: 5, Origin: 3, To: 1, Base: 200, Digests: [][32]byte{{0: 0xab, 31: 0xcd}},
+		Group: 9, Topic: 4, Queue: 5, Origin: 3, To: 1, Base: 200, Low: 90, Digests: [][32]byte{{0: 0xab, 31: 0xcd}},
 		Items: []record.VerdictItem{
 			{Key: timerlog.Key{Due: due, ID: 40}, Offset: 100, Position: 4096, Size: 300, Tags: 2598919, Action: 1, Kept: true},
 			{Key: timerlog.Key{Due: due + 1, ID: 50}, Offset: 103, Position: 1024, Size: 200, Action: 2, Plugin: record.Nobody, Code: 400},

@@ -28,6 +28,7 @@ type Verdict struct {
 	Group, Topic, Queue uint32
 	Origin, To          uint32 // of a stage: the topic that it is the stage of, and that topic's queue for what was kept; else 0
 	Base                int64  // first offset given in To; 0 without Origin
+	Low                 int64  // first offset of the queue that there is: what lies below is passed over
 	Digests             [][32]byte
 	Items               []VerdictItem // in the order of their offsets
 }
@@ -47,7 +48,7 @@ type VerdictItem struct {
 
 // Sizes for bounds, from the fields' widths.
 const (
-	verdictHead     = 5*4 + 8 + 1
+	verdictHead     = 5*4 + 2*8 + 1
 	digestSize      = 32
 	minVerdictItem  = 9
 	maxVerdictItem  = 4*maxUvarint64 + 2 + maxUvarint16 + maxUvarint32 + 1 + 4
@@ -77,6 +78,7 @@ func (v *Verdict) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, v.Origin)
 	b = binary.BigEndian.AppendUint32(b, v.To)
 	b = binary.BigEndian.AppendUint64(b, uint64(v.Base))
+	b = binary.BigEndian.AppendUint64(b, uint64(v.Low))
 	b = append(b, byte(len(v.Digests)))
 	b = binary.AppendUvarint(b, uint64(len(v.Items)))
 	for i := range v.Digests {
@@ -120,6 +122,7 @@ func (v *Verdict) Decode(payload []byte) error {
 	if v.Origin == 0 && (v.To != 0 || v.Base != 0) {
 		r.fail(at, "queue %d and base %d of no topic", v.To, v.Base)
 	}
+	v.Low = r.natural("low")
 	at = r.at
 	digests := int(r.u8())
 	if digests > MaxDigests {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -134,6 +135,9 @@ func (s *State) Message(pos Offset, size int32, m *message.Message, ix Index) er
 	if int(m.Lane) >= len(s.Lanes) {
 		return fmt.Errorf("%w: lane %d of %d", ErrFold, m.Lane, len(s.Lanes))
 	}
+	if s.lossy {
+		s.spoken(m.Topic, 0)
+	}
 	isCopy, late := m.Flags&message.Copy != 0, m.Flags&message.Late != 0
 	topic := s.Topics[m.Topic]
 	if !isCopy {
@@ -183,6 +187,7 @@ func (s *State) unit(topic, queue uint32, at int64, u consumequeue.Unit, ix Inde
 	t := s.Topics[topic]
 	if t == nil || int(queue) >= len(t.Queues) {
 		if s.lossy {
+			s.spoken(topic, 0)
 			return nil // its definition is in the hole; the next state record knows it
 		}
 		return fmt.Errorf("%w: topic %d has no queue %d", ErrFold, topic, queue)
@@ -196,6 +201,17 @@ func (s *State) unit(topic, queue uint32, at int64, u consumequeue.Unit, ix Inde
 		g.Visible = max(g.Visible, s.LogMs)
 	}
 	return ix.Unit(topic, queue, at, u)
+}
+
+// spoken notes that a record behind a lost range speaks of a topic and a group: their numbers were given out, and are not
+// given out again.
+func (s *State) spoken(topic, group uint32) {
+	if topic >= s.NextTopic && topic < math.MaxUint32 {
+		s.NextTopic = topic + 1
+	}
+	if group >= s.NextGroup && group < math.MaxUint32 {
+		s.NextGroup = group + 1
+	}
 }
 
 // Deliver folds a chunk of deliveries. It uses up d: the bases of its queues count up.
@@ -343,10 +359,12 @@ const seen = statebits.Cancelled
 func (s *State) Commit(c *record.Commit) error {
 	if s.Topics[c.Topic] == nil || s.Groups[c.Group] == nil {
 		if s.lossy {
+			s.spoken(c.Topic, c.Group)
 			return nil
 		}
 		return fmt.Errorf("%w: group %d, topic %d", ErrFold, c.Group, c.Topic)
 	}
+	s.reach(c.Topic, c.Queue, c.Offset)
 	k := OffsetKey{c.Group, c.Topic, c.Queue}
 	if c.Seek {
 		s.Offsets.Seek(k, c.Offset)
@@ -373,13 +391,17 @@ func (s *State) Verdict(v *record.Verdict, ix Index) error {
 	t := s.Topics[v.Topic]
 	if t == nil || s.Groups[v.Group] == nil || int(v.Queue) >= len(t.Queues) {
 		if s.lossy {
+			s.spoken(v.Topic, v.Group)
 			return nil
 		}
 		return fmt.Errorf("%w: group %d, topic %d, queue %d", ErrFold, v.Group, v.Topic, v.Queue)
 	}
 	q := &t.Queues[v.Queue]
-	c := s.Offsets.entry(OffsetKey{v.Group, v.Topic, v.Queue}, q.Min)
-	c.raise(q.Min)
+	if n := len(v.Items); n > 0 {
+		s.reach(v.Topic, v.Queue, v.Items[n-1].Offset+1)
+	}
+	c := s.Offsets.entry(OffsetKey{v.Group, v.Topic, v.Queue}, v.Low)
+	c.raise(v.Low)
 	for i := range v.Items {
 		at := v.Items[i].Offset
 		if (at >= q.Next || !c.settle(at)) && !s.lossy {
@@ -388,6 +410,15 @@ func (s *State) Verdict(v *record.Verdict, ix Index) error {
 		}
 	}
 	return nil
+}
+
+// reach notes, behind a lost range, that a record speaks of offsets of a queue: they were given out, and the next message gets
+// none of them.
+func (s *State) reach(topic, queue uint32, next int64) {
+	if t := s.Topics[topic]; s.lossy && int(queue) < len(t.Queues) {
+		q := &t.Queues[queue]
+		q.Next = max(q.Next, next)
+	}
 }
 
 // Roll folds that what waits below a position has been copied.

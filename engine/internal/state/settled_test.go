@@ -104,10 +104,11 @@ func TestFoldStage(t *testing.T) {
 	if s.Topics[1].Stage != s.Topics[4] || s.Topics[4].Origin != s.Topics[1] || s.Topics[1].Staged() || s.Stages() != 1 {
 		t.Error("topic and stage do not know each other")
 	}
-	s.Topics[4].Queues[0].Min = 3
-	w.must(settled(2, false, 4))
+	behind := settled(2, false, 4)
+	behind.Low = 3
+	w.must(behind)
 	if at, _ := s.Offsets.Get(stageKey); at != 5 {
-		t.Errorf("at %d: what was trimmed is passed", at)
+		t.Errorf("at %d: what is not there is passed", at)
 	}
 	w.must(&record.Topic{Op: record.Change, ID: 1, Queues: 2, Attrs: record.TopicStaged}, &record.Topic{Op: record.Delete, ID: 1})
 	if calls := w.ix.take(); !slices.Equal(calls, []string{"topic 4 gone", "topic 1 gone"}) {
@@ -156,7 +157,7 @@ func TestFoldVerdictLossy(t *testing.T) {
 		{"of a group that was lost", &record.Verdict{Group: 9, Topic: 4, Origin: 1, To: 1, Base: 8, Digests: [][32]byte{{1}}, Items: settled(0, true, 7, 9).Items}, 2, 0},
 		{"of a stage that was lost", &record.Verdict{Group: 2, Topic: 9, Origin: 1, To: 1, Base: 8, Digests: [][32]byte{{1}}, Items: settled(0, true, 7).Items}, 1, 0},
 		{"of a topic whose stage is there", &record.Verdict{Group: 2, Topic: 4, Origin: 9, Base: 8, Digests: [][32]byte{{1}}, Items: settled(0, true, 0).Items}, 0, 2},
-		{"of messages that were lost", settled(8, true, 0, 70), 2, 2},
+		{"of messages that were lost", settled(8, true, 0, 70), 2, 2}, // and the next one is offset 71
 		{"of what is settled", settled(8, true, 0, 1), 2, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -168,6 +169,13 @@ func TestFoldVerdictLossy(t *testing.T) {
 			}
 			if at, _ := w.s.Offsets.Get(stageKey); at != c.at {
 				t.Errorf("at %d, want %d", at, c.at)
+			}
+			last := c.v.Items[len(c.v.Items)-1].Offset
+			if topic := w.s.Topics[c.v.Topic]; topic != nil && w.s.Groups[c.v.Group] != nil && topic.Queues[0].Next <= last {
+				t.Errorf("the next offset is %d, and %d is settled", topic.Queues[0].Next, last)
+			}
+			if w.s.NextTopic <= c.v.Topic || w.s.NextTopic <= c.v.Origin || w.s.NextGroup <= c.v.Group {
+				t.Errorf("the next topic is %d, the next group %d: they are taken", w.s.NextTopic, w.s.NextGroup)
 			}
 		})
 	}
@@ -327,4 +335,15 @@ func TestDecodeStagesCorruptions(t *testing.T) {
 			t.Errorf("the first %d bytes: %v", n, err)
 		}
 	}
+}
+
+// Behind a lost range a commit says how long a queue was: no message that comes gets an offset that the group has passed.
+func TestCommitLossy(t *testing.T) {
+	w := withStage(t)
+	w.lose(func(*world) {})
+	w.must(&record.Commit{Group: 1, Topic: 2, Offset: 12}, &record.Commit{Group: 7, Topic: 8, Offset: 3})
+	if w.s.Topics[2].Queues[0].Next != 12 || w.s.NextTopic != 9 || w.s.NextGroup != 8 {
+		t.Errorf("the next offset is %d, the next topic %d, the next group %d", w.s.Topics[2].Queues[0].Next, w.s.NextTopic, w.s.NextGroup)
+	}
+	w.must(visible(2, 0, 12))
 }
