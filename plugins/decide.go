@@ -191,25 +191,23 @@ func (d *decider) bury(b abi.Batch, dead *death, lo, hi int, used int64) int {
 	if d.stop { // blocked at an earlier record
 		return hi
 	}
-	if d.streak++; blamed > 0 && !output {
-		d.streak, d.answers = 1, true
-	}
-	if d.streak >= d.limit {
-		d.stop = true
-	}
-	if output {
-		d.run(lo, lo+blamed)
-		if d.stop {
+	switch {
+	case output:
+		if d.run(lo, lo+blamed); d.stop {
 			d.undecided(min(lo+blamed, d.a.Decided), nil)
 			return hi
 		}
+	case blamed > 0:
+		d.streak, d.answers = 0, true
 	}
-	if (dead.class == ClassFuel || dead.class == ClassMemory) && n > 1 && !d.stop {
-		// Others may have spent what this record lacked. It is asked alone before it is blamed, and calls become smaller.
+	if (dead.class == ClassFuel || dead.class == ClassMemory) && n > 1 {
+		// Others may have spent what this record lacked. It is asked alone before it is blamed, and what happens then counts; and
+		// calls become smaller.
 		d.m.chunk.Store(int64(max(1, n/2)))
-		d.streak-- // what happens then counts
 		return d.chunk(lo+blamed, lo+blamed+1, abi.Size(d.records[lo+blamed:lo+blamed+1]))
 	}
+	d.streak++
+	d.stop = d.streak >= d.limit
 	d.fail(lo+blamed, dead, used)
 	if d.stop && lo+blamed+1 < len(d.a.Decisions) {
 		d.undecided(lo+blamed+1, nil)

@@ -70,12 +70,12 @@ type generation struct {
 // NewPlugin makes a plugin of a module, which belongs to it from then on. It returns ErrBudget, and closes the module, when the
 // memory of all its instances does not fit beside the other plugins'.
 func (r *Runtime) NewPlugin(m *Module) (*Plugin, error) {
-	if err := r.reserve(m.spec.Name, m.memory()); err != nil {
-		m.Close()
-		return nil, &LoadError{Plugin: m.spec.Name, Digest: m.digest, Err: err}
-	}
 	p := &Plugin{host: r, name: m.spec.Name, current: &generation{m: m, number: 1}, number: 1}
 	p.left.L = &p.mu
+	if err := r.reserve(p, m.memory()); err != nil {
+		m.Close()
+		return nil, &LoadError{Plugin: p.name, Digest: m.digest, Err: err}
+	}
 	return p, nil
 }
 
@@ -166,9 +166,9 @@ func (p *Plugin) enter(nowMs int64, n int) (*generation, State, error) {
 // generation, all under one lock.
 func (p *Plugin) leave(g *generation, state State, call Call, a *Answer, d *decider) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	var idle *Module
 	if g == p.current && state != Quarantined { // what an earlier generation does says nothing about this one
-		p.judge(g, state, call, a, d)
+		idle = p.judge(g, state, call, a, d)
 	}
 	if d.err == nil {
 		open(g, call, a)
@@ -178,19 +178,24 @@ func (p *Plugin) leave(g *generation, state State, call Call, a *Answer, d *deci
 	if g.users--; g.users == 0 {
 		p.left.Broadcast()
 	}
+	p.mu.Unlock()
+	if idle != nil {
+		idle.shed()
+	}
 }
 
-// judge changes the state by how a batch of the current generation went. The caller holds mu.
-func (p *Plugin) judge(g *generation, state State, call Call, a *Answer, d *decider) {
+// judge changes the state by how a batch of the current generation went. The caller holds mu, and sheds the module that comes
+// back when it no longer does.
+func (p *Plugin) judge(g *generation, state State, call Call, a *Answer, d *decider) *Module {
 	policy := &g.m.spec.Policy
 	switch {
 	case state != p.state:
-		return // others have judged while it was decided: two batches that die at once are one quarantine
+		return nil // others have judged while it was decided: two batches that die at once are one quarantine
 	case d.err != nil:
 		if state == Probing {
 			p.state = Quarantined // nothing was learned
 		}
-		return
+		return nil
 	case d.answers:
 		p.streak = d.streak
 	default:
@@ -198,25 +203,27 @@ func (p *Plugin) judge(g *generation, state State, call Call, a *Answer, d *deci
 	}
 	switch {
 	case state == Probing && a.Deaths > 0 && a.Decided <= 1, p.streak >= policy.QuarantineAfter:
-		p.quarantine(policy, call.NowMs)
+		return p.quarantine(policy, call.NowMs)
 	case state == Probing:
 		p.state, p.pause = Active, 0
 		p.host.log.Info("plugin active again", "plugin", p.name)
 	case p.trial > 0 && a.Deaths == 0:
 		p.trial--
 	}
+	return nil
 }
 
-func (p *Plugin) quarantine(policy *Policy, nowMs int64) {
+// quarantine is judge's.
+func (p *Plugin) quarantine(policy *Policy, nowMs int64) *Module {
 	if p.trial > 0 && p.previous != nil {
 		p.host.log.Warn("plugin rolled back", "plugin", p.name, "generation", p.current.number, "digest", p.current.m.digest.String())
-		p.back()
-		return
+		return p.back()
 	}
 	p.pause = min(max(policy.QuarantineMs, 2*p.pause), policy.QuarantineMaxMs)
 	p.state, p.streak, p.until = Quarantined, 0, nowMs+p.pause
 	p.counters.quarantines++
 	p.host.log.Warn("plugin quarantined", "plugin", p.name, "pause_ms", p.pause)
+	return nil
 }
 
 // Swap makes m the current generation; it belongs to the plugin from then on. Batches in hand end with the old one. The
@@ -225,7 +232,7 @@ func (p *Plugin) Swap(m *Module) error {
 	p.mu.Lock()
 	err := ErrClosed
 	if !p.closed {
-		err = p.host.reserve(p.name, m.memory())
+		err = p.host.reserve(p, m.memory())
 	}
 	if err != nil {
 		p.mu.Unlock()
@@ -267,21 +274,25 @@ func (p *Plugin) retire(g *generation) {
 // is none.
 func (p *Plugin) Rollback() error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	switch {
 	case p.closed:
+		p.mu.Unlock()
 		return ErrClosed
 	case p.previous == nil:
+		p.mu.Unlock()
 		return ErrNoPrevious
 	}
-	p.back()
+	idle := p.back()
+	p.mu.Unlock()
+	idle.shed()
 	return nil
 }
 
-// back exchanges the two generations. It does not fail: the memory was there before, and a plugin that works on a budget that
-// is stretched for a while is better than one that does not.
-func (p *Plugin) back() {
-	if err := p.host.reserve(p.name, p.previous.m.memory()); err != nil {
+// back exchanges the two generations and returns the module that is not current any more, whose idle instances the caller
+// closes with shed when it has let go of mu. It does not fail: the memory was there before, and a plugin that works on a budget
+// that is stretched for a while is better than one that does not.
+func (p *Plugin) back() *Module {
+	if err := p.host.force(p, p.previous.m.memory()); err != nil {
 		p.host.log.Warn("plugin rolled back over the memory budget", "plugin", p.name, "err", err)
 	}
 	p.current, p.previous, p.trial = p.previous, p.current, 0
@@ -289,6 +300,7 @@ func (p *Plugin) back() {
 	p.current.m.standby.Store(false)
 	p.previous.m.standby.Store(true)
 	p.counters.rollbacks++
+	return p.previous.m
 }
 
 // Close waits for the batches in hand and closes the plugin's generations. The second call returns ErrClosed.
@@ -309,6 +321,6 @@ func (p *Plugin) Close() error {
 		previous.m.Close()
 	}
 	p.retiring.Wait()
-	p.host.release(p.name)
+	p.host.release(p)
 	return err
 }

@@ -386,22 +386,44 @@ func TestBudget(t *testing.T) {
 		t.Errorf("reserved %d of %d", used, total)
 	}
 	a.Close()
+	b := load(t, r, verdicts(1), s)
+	// A namesake has a reservation of its own.
+	s.Limits.Instances = 1
 	load(t, r, verdicts(1), s)
+	if used, _ := r.Reserved(); used != 3<<20 {
+		t.Errorf("two plugins of one name have reserved %d", used)
+	}
+	// A rollback counts what runs, and not what ran before it.
+	m, err = r.Load(ctx, verdicts(1), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []func() error{func() error { return b.Swap(m) }, b.Rollback, b.Rollback} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		if used, _ := r.Reserved(); used != []int64{2 << 20, 3 << 20, 2 << 20}[i] {
+			t.Errorf("step %d: reserved %d", i, used)
+		}
+	}
 }
 
-// TestReplace: output is copied, belongs to the right record, and survives a death later in the batch.
-func TestReplace(t *testing.T) {
+// replacer is a transform that replaces every record by output record 0, whose body is "out", and dies on '!'.
+func replacer() []byte {
 	m := plugintest.Guest()
-	// The output batch has one record, made by hand at 1024: header, one verdict, one index record, and the body of the record
-	// in hand is copied behind it. Every record is replaced by output record 0, whose body is that of the last record.
 	m.Data(1024, string(output("out")))
 	m.Hook("tw_transform", `
 		local.get $len if result=i32 local.get $body i32.load8_u else i32.const 0 end i32.const 33 i32.eq if unreachable end
 		local.get $b i32.const 1024 i32.store offset=32
 		local.get $b i32.const `+fmt.Sprint(len(output("out")))+` i32.store offset=36
 		i64.const 6`)
+	return m.Bytes()
+}
+
+// TestReplace: output is copied, belongs to the right record, and survives a death later in the batch.
+func TestReplace(t *testing.T) {
 	engines(t, func(t *testing.T, r *plugins.Runtime) {
-		p := load(t, r, m.Bytes(), spec())
+		p := load(t, r, replacer(), spec())
 		call := filter
 		call.Hook = abi.Transform
 		a := decide(t, p, call, bodies("a", "b", "!", "c"))
@@ -460,6 +482,88 @@ func TestDecideErrors(t *testing.T) {
 	}
 	if err := p.Rollback(); !errors.Is(err, plugins.ErrNoPrevious) {
 		t.Errorf("Rollback: %v", err)
+	}
+}
+
+// TestDecideAloneBeforeBlame: a record on which a call of several ran out of fuel is asked alone, also by a plugin that one death
+// quarantines.
+func TestDecideAloneBeforeBlame(t *testing.T) {
+	m := plugintest.Guest()
+	m.Hook("tw_filter", "i32.const 10000 local.set $x loop $l local.get $x i32.const 1 i32.sub local.tee $x br_if $l end i64.const 1")
+	s := spec()
+	s.Policy.QuarantineAfter = 1
+	engines(t, func(t *testing.T, r *plugins.Runtime) {
+		p := load(t, r, m.Bytes(), s) // 20,000 a call and 20,000 a record
+		a := decide(t, p, filter, bodies("a", "b", "c", "d"))
+		if got := actions(a); got != "keep keep keep keep" || a.Deaths == 0 || p.Stats().State != plugins.Active {
+			t.Errorf("%s with %d deaths and %d units, then %v", got, a.Deaths, a.Fuel, p.Stats().State)
+		}
+	})
+}
+
+// TestDecideOutputBeforeQuarantine: what was decided before a death stands although its output is gone with the instance, also
+// when that death quarantines.
+func TestDecideOutputBeforeQuarantine(t *testing.T) {
+	s := spec()
+	s.Policy.QuarantineAfter = 1
+	engines(t, func(t *testing.T, r *plugins.Runtime) {
+		p := load(t, r, replacer(), s)
+		call := filter
+		call.Hook = abi.Transform
+		a := decide(t, p, call, bodies("a", "b", "!", "c"))
+		if got := actions(a); got != "replace replace dead_letter(trap) unset" || string(a.Decisions[1].Output.Body) != "out" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestOutputLimits: an output of exactly the limit is taken, one byte or record more is not, and it may touch the batch but not
+// lie over it.
+func TestOutputLimits(t *testing.T) {
+	two, err := abi.AppendBatch(nil, abi.Head{}, []abi.Record{{Body: []byte("a")}, {Body: []byte("b")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := len(output("out"))
+	batch := abi.Size(bodies("a"))
+	for _, c := range []struct {
+		name      string
+		at, bytes int
+		edit      func(l *plugins.Limits)
+		out       []byte
+		want      string
+	}{
+		{"exactly the bytes", 1024, size, func(l *plugins.Limits) { l.OutBytesMax = size }, output("out"), "replace"},
+		{"a byte more", 1024, size, func(l *plugins.Limits) { l.OutBytesMax = size - 1 }, output("out"), "dead_letter(protocol)"},
+		{"exactly the records", 1024, len(two), func(l *plugins.Limits) { l.OutPerRecord = 2 }, two, "replace"},
+		{"a record more", 1024, len(two), func(l *plugins.Limits) { l.OutPerRecord = 1 }, two, "dead_letter(protocol)"},
+		{"right before the batch", 65536 - size, size, nil, output("out"), "replace"},
+		{"a byte into the batch", 65536 - size + 1, size, nil, nil, "dead_letter(protocol)"},
+		{"right behind the batch", 65536 + batch, size, nil, output("out"), "replace"},
+		{"over the end of the batch", 65536 + batch - 8, size, nil, nil, "dead_letter(protocol)"},
+		{"at the end of the memory", 2<<16 - size, size, nil, output("out"), "replace"},
+		{"a byte over the end", 2<<16 - size + 1, size, nil, nil, "dead_letter(protocol)"},
+		{"around the end of 32 bits", -8, size, nil, nil, "dead_letter(protocol)"},
+		{"everything", 0, -1, nil, nil, "dead_letter(protocol)"},
+	} {
+		m := plugintest.Guest()
+		m.Data(1024, string(c.out))
+		copied := ""
+		if c.out != nil && c.at != 1024 {
+			copied = fmt.Sprintf("i32.const %d i32.const 1024 i32.const %d memory.copy", c.at, len(c.out))
+		}
+		m.Hook("tw_transform", fmt.Sprintf("%s local.get $b i32.const %d i32.store offset=32 local.get $b i32.const %d i32.store offset=36 i64.const 6", copied, c.at, c.bytes))
+		engines(t, func(t *testing.T, r *plugins.Runtime) {
+			s := spec()
+			if c.edit != nil {
+				c.edit(&s.Limits)
+			}
+			call := filter
+			call.Hook = abi.Transform
+			if got := actions(decide(t, load(t, r, m.Bytes(), s), call, bodies("a"))); got != c.want {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
+		})
 	}
 }
 

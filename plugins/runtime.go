@@ -38,9 +38,9 @@ type Runtime struct {
 	compiling sync.Mutex // one at a time: a compilation takes seconds and all cores
 
 	mu       sync.Mutex
-	reserved map[string]int64 // by plugin, guarded by mu
-	modules  int              // open ones, guarded by mu
-	closed   bool             // guarded by mu
+	reserved map[*Plugin]int64 // guarded by mu
+	modules  int               // open ones, guarded by mu
+	closed   bool              // guarded by mu
 }
 
 // NewRuntime returns a runtime. It makes CacheDir if need be and removes what other versions left there.
@@ -54,7 +54,7 @@ func NewRuntime(o Options) (*Runtime, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Runtime{o: o, log: o.Log, reserved: map[string]int64{}}
+	r := &Runtime{o: o, log: o.Log, reserved: map[*Plugin]int64{}}
 	if o.CacheDir != "" && !o.Interpreter {
 		c, err := openCache(o.CacheDir, o.Log)
 		if err != nil {
@@ -107,30 +107,47 @@ func (r *Runtime) Reserved() (used, total int64) {
 
 // reserve sets memory aside for a plugin, instead of what it had before. While one generation takes over from another both may
 // hold instances for the length of a batch; the sum counts the plugin once.
-func (r *Runtime) reserve(name string, n int64) error {
+func (r *Runtime) reserve(p *Plugin, n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return ErrClosed
 	}
+	err := r.fits(p, n)
+	if err == nil {
+		r.reserved[p] = n
+	}
+	return err
+}
+
+// force is reserve for memory that is taken whether there is enough or not. The error is the same.
+func (r *Runtime) force(p *Plugin, n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.fits(p, n)
+	r.reserved[p] = n
+	return err
+}
+
+// fits says why a plugin cannot have n bytes. The caller holds mu.
+func (r *Runtime) fits(p *Plugin, n int64) error {
 	sum := n
 	for other, m := range r.reserved {
-		if other != name {
+		if other != p {
 			sum += m
 		}
 	}
 	if sum > r.o.MemoryTotal {
-		return fmt.Errorf("%w: %q wants %d bytes (instances × memory_max), %d of %d are left", ErrBudget, name, n,
+		return fmt.Errorf("%w: %q wants %d bytes (instances × memory_max), %d of %d are left", ErrBudget, p.name, n,
 			r.o.MemoryTotal-(sum-n), r.o.MemoryTotal)
 	}
-	r.reserved[name] = n
 	return nil
 }
 
-func (r *Runtime) release(name string) {
+func (r *Runtime) release(p *Plugin) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.reserved, name)
+	delete(r.reserved, p)
 }
 
 func (r *Runtime) count(n int) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidewheel/tidewheel/plugins/plugintest"
 )
 
-// crowd is a plugin with one instance, which the test has taken, and n batches that have entered and wait for it.
+// crowd is a plugin, an instance that the test has taken, and batches that have entered. When it is the only one they wait for it.
 type crowd struct {
 	t    *testing.T
 	p    *Plugin
@@ -18,13 +18,13 @@ type crowd struct {
 	done sync.WaitGroup
 }
 
-func newCrowd(t *testing.T, policy Policy, n int, body string) *crowd {
+func newCrowd(t *testing.T, policy Policy, instances, n int, body string) *crowd {
 	t.Helper()
 	r, err := NewRuntime(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := r.Load(t.Context(), plugintest.Scripted(), Spec{Name: "p", Policy: policy, Limits: Limits{MemoryMax: 1 << 20, Instances: 1}})
+	m, err := r.Load(t.Context(), plugintest.Scripted(), Spec{Name: "p", Policy: policy, Limits: Limits{MemoryMax: 1 << 20, Instances: instances}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func (c *crowd) release() {
 
 // TestQuarantineIsOne: batches that die at the same time are one quarantine with one pause, however many they are.
 func TestQuarantineIsOne(t *testing.T) {
-	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter, QuarantineAfter: 1}, 4, "!")
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter, QuarantineAfter: 1}, 1, 4, "!")
 	c.release()
 	if c.p.state != Quarantined || c.p.counters.quarantines != 1 || c.p.pause != 1000 || c.p.until != 2000 {
 		t.Errorf("%v, %d quarantines, a pause of %d ms until %d", c.p.state, c.p.counters.quarantines, c.p.pause, c.p.until)
@@ -74,7 +74,7 @@ func TestQuarantineIsOne(t *testing.T) {
 
 // TestRollbackDuringProbe: a probe that ends after an operator has rolled the plugin back and forth changes nothing.
 func TestRollbackDuringProbe(t *testing.T) {
-	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 0, "")
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 1, 0, "")
 	c.p.state, c.p.until = Quarantined, 0
 	c.enter(1, "!") // it probes
 	m, err := c.p.host.Load(t.Context(), plugintest.Scripted(), c.p.current.m.spec)
@@ -99,7 +99,7 @@ func TestRollbackDuringProbe(t *testing.T) {
 
 // TestCloseWaits: Close and a generation that is retired wait for the batches that they have.
 func TestCloseWaits(t *testing.T) {
-	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 3, "d")
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 1, 3, "d")
 	for range 2 { // the first generation is retired, with its batches in hand
 		m, err := c.p.host.Load(t.Context(), plugintest.Scripted(), c.p.current.m.spec)
 		if err != nil {
@@ -130,6 +130,46 @@ func TestCloseWaits(t *testing.T) {
 		t.Errorf("%d batches were decided, want 3", n)
 	}
 	if err := c.p.host.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRollbackClosesInstances: a generation that is put aside keeps no instance, whoever has put it aside; its memory is not
+// reserved any more.
+func TestRollbackClosesInstances(t *testing.T) {
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter, QuarantineAfter: 1}, 2, 0, "")
+	c.release()
+	second, err := c.p.host.Load(t.Context(), plugintest.Scripted(), c.p.current.m.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.p.Swap(second); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.in.m.open.Load(); n != 0 {
+		t.Errorf("after Swap the old generation has %d instances", n)
+	}
+	if err := c.p.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if n := second.open.Load(); n != 0 {
+		t.Errorf("after Rollback the new generation has %d instances", n)
+	}
+	third, err := c.p.host.Load(t.Context(), plugintest.Scripted(), c.p.current.m.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.p.Swap(third); err != nil {
+		t.Fatal(err)
+	}
+	var a Answer
+	if err := c.p.Decide(t.Context(), Call{Hook: abi.Filter, NowMs: 1000}, []abi.Record{{Body: []byte("!")}}, &a); err != nil {
+		t.Fatal(err)
+	}
+	if c.p.current.m == third || third.open.Load() != 0 {
+		t.Errorf("after a rollback by itself the generation has %d instances", third.open.Load())
+	}
+	if err := c.p.Close(); err != nil {
 		t.Error(err)
 	}
 }
