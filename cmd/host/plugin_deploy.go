@@ -22,8 +22,9 @@ type deployedPlugin struct {
 }
 
 func (a *app) pluginDeploy() *cobra.Command {
-	var match, targets []string
-	onError, fail, pluginConfig, configFile := "dead_letter", "closed", "", ""
+	var match, targets, egress []string
+	var set setting
+	onError, fail, configFile := "dead_letter", "closed", ""
 	cmd := &cobra.Command{
 		Use:   "deploy [FILE]",
 		Short: "Put a plugin into a server's configuration, with its digest and what it asks for",
@@ -34,13 +35,13 @@ plugin that has a table there keeps it, and gets the new digest. A configuration
 directory of a project; without it the project is here.`,
 		Example: "  tidewheel plugin deploy --match 'orders-*'\n  tidewheel plugin deploy --config ../tidewheel.toml --match orders",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := a.usable(args)
 			if err != nil {
 				return err
 			}
-			d, err := a.deployment(m, author.Deployment{Match: match, Targets: targets, OnError: onError, Fail: fail}, pluginConfig)
-			if err != nil {
+			d := author.Deployment{Match: match, Targets: targets, Egress: egress, OnError: onError, Fail: fail}
+			if err := a.deployment(m, &d, &set, cmd.Flags().Changed); err != nil {
 				return err
 			}
 			if configFile != "" {
@@ -66,10 +67,11 @@ directory of a project; without it the project is here.`,
 	}
 	cmd.Flags().StringSliceVar(&match, "match", []string{"*"}, "patterns of the topics whose messages it is asked about")
 	cmd.Flags().StringSliceVar(&targets, "target", nil, "a topic that it routes to, once for each, in the order of their numbers")
+	cmd.Flags().StringSliceVar(&egress, "egress", nil, "a host that its requests may go to, beside those of the manifest: host[:port] or *.suffix")
 	cmd.Flags().StringVar(&onError, "on-error", onError, "what becomes of a message that it fails on: dead_letter, skip, drop, block or retry")
 	cmd.Flags().StringVar(&fail, "fail", fail, "while it can't be asked messages wait (closed) or pass (open)")
 	cmd.Flags().StringVar(&configFile, "config", "", "the server's configuration to write it into; without it the table is printed")
-	cmd.Flags().StringVar(&pluginConfig, "plugin-config", "", "a JSON file with the plugin's configuration; testdata/config.json if it is there")
+	set.flags(cmd)
 	return cmd
 }
 
@@ -112,27 +114,31 @@ func (a *app) installPlugin(configFile string, d author.Deployment, m *authored)
 	return nil
 }
 
-// deployment completes what the flags say about a plugin.
-func (a *app) deployment(m *authored, d author.Deployment, configFile string) (author.Deployment, error) {
+// deployment completes what the flags say about a plugin. changed says whether a flag was given.
+func (a *app) deployment(m *authored, d *author.Deployment, set *setting, changed func(string) bool) error {
 	d.File, d.Info = filepath.Base(m.file), m.info
 	if d.Name = m.info.Manifest.Name; d.Name == "" {
 		d.Name = d.File[:len(d.File)-len(filepath.Ext(d.File))]
 	}
 	if err := author.CheckName(d.Name); err != nil {
-		return d, fmt.Errorf("%s: %w", m.file, err)
+		return fmt.Errorf("%s: %w", m.file, err)
 	}
-	set := setting{configFile: configFile, memoryMax: "16MiB", fuel: 1}
 	s, err := set.setting(m)
 	if err != nil {
-		return d, err
+		return err
 	}
-	d.Config = s.Config
+	if d.Config, d.From = s.Config, set.configFile; d.From == "" {
+		d.From = author.TestDir + "/config.json"
+	}
+	if changed("memory-max") {
+		d.MemoryMax = s.MemoryMax
+	}
+	if changed("fuel-per-record") {
+		d.FuelPerRecord = s.FuelPerRecord
+	}
 	routes, err := author.Targets(m.tests())
-	if err != nil {
-		return d, err
-	}
 	if routes > len(d.Targets) {
 		fmt.Fprintf(a.stderr, "warning: in its tests it routes to %s; --target names each\n", count(int64(routes), "target", "targets"))
 	}
-	return d, nil
+	return err
 }

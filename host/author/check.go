@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
@@ -98,7 +99,7 @@ func (c *Checked) load(ctx context.Context, r *plugins.Runtime, t *config.Plugin
 		return nil, err
 	}
 	for _, asked := range Capabilities(c.Info) {
-		if asked.Name == "egress" && !reaches(t.Capabilities.Egress, asked.Host) {
+		if asked.Name == "egress" && slices.Contains(t.Hooks, deliver) && !reaches(t.Capabilities.Egress, asked.Host) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("it asks for egress to %s, which is not granted", asked.Host))
 		}
 	}

@@ -2,15 +2,18 @@ package author
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/plugins"
 )
 
@@ -20,18 +23,43 @@ type Deployment struct {
 	File    string   // in the directory of plugins
 	Match   []string // patterns of topics
 	Targets []string // topics for the verdict route
+	Egress  []string // hosts that requests may go to, beside those that the manifest asks for
 	OnError string
 	Fail    string
 	Config  []byte // a JSON object for the plugin; nil for none
+	From    string // the file that Config is from, for a remark
 	Info    plugins.Info
+
+	MemoryMax     int64 // bytes, for [plugin.limits]; 0: nothing is said
+	FuelPerRecord int64 // the same
 }
 
 // column is where the remarks begin.
 const column = 34
 
-// TOML is the table [[plugin]] of the deployment, with the reasons of the manifest. It returns an error for a Config that is
-// no JSON object.
+// deliver is the word of a configuration for the hooks of a delivery.
+const deliver = "deliver"
+
+// tables are the names of the tables [[plugin]] that the plugin has, and their hooks. A delivery stands alone: a plugin that
+// has other hooks beside it is two plugins of one file for a server.
+func (d Deployment) tables() (names []string, hooks [][]string) {
+	all := ConfiguredHooks(Hooks(d.Info))
+	if n := len(all); n > 1 && all[n-1] == deliver {
+		return []string{d.Name, d.Name + "-" + deliver}, [][]string{all[:n-1], all[n-1:]}
+	}
+	return []string{d.Name}, [][]string{all}
+}
+
+// TOML is the table [[plugin]] of the deployment, with the reasons of the manifest, or two of them for a plugin that delivers
+// and has other hooks. It returns an error for a Config that is no JSON object.
 func (d Deployment) TOML() (string, error) {
+	own, err := configTOML(d.Config)
+	if err != nil {
+		return "", err
+	}
+	if own != "" && d.From != "" {
+		own = "\n# from " + oneLine(d.From) + ": change what is different here" + own
+	}
 	var b strings.Builder
 	about := strings.TrimSpace(d.Info.Manifest.Name + " " + d.Info.Manifest.Version)
 	if text := d.Info.Manifest.Description; text != "" {
@@ -40,6 +68,20 @@ func (d Deployment) TOML() (string, error) {
 	if about != "" {
 		fmt.Fprintf(&b, "# %s\n", oneLine(about))
 	}
+	names, hooks := d.tables()
+	for i := range names {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		d.table(&b, names[i], hooks[i])
+		b.WriteString(own)
+	}
+	return b.String(), nil
+}
+
+// table writes one table but for the plugin's own configuration.
+func (d Deployment) table(b *strings.Builder, name string, hooks []string) {
+	delivers := hooks[len(hooks)-1] == deliver
 	row := func(key, value, remark string) {
 		text := key + " = " + value
 		if remark != "" {
@@ -47,46 +89,61 @@ func (d Deployment) TOML() (string, error) {
 		}
 		b.WriteString(text + "\n")
 	}
-	hooks := ConfiguredHooks(Hooks(d.Info))
 	b.WriteString("[[plugin]]\n")
-	row("name", quoted(d.Name), "")
+	row("name", quoted(name), "")
 	row("file", quoted(d.File), "in dir of [plugins]")
 	row("sha256", quoted(d.Info.Digest.String()), "")
 	row("hooks", list(hooks), "")
 	row("match", list(d.Match), "the topics whose messages it is asked about")
-	if len(d.Targets) > 0 {
+	if len(d.Targets) > 0 && !delivers {
 		row("targets", list(d.Targets), "the topics that it routes to, by number from 0 on")
 	}
 	row("on_error", quoted(d.OnError), "what becomes of a message that it fails on: dead_letter, skip, drop, block, retry")
-	row("fail", quoted(d.Fail), `while it can't be asked: messages wait ("closed") or pass ("open")`)
-	d.capabilities(&b, row)
-	config, err := configTOML(d.Config)
-	return b.String() + config, err
+	fail := d.Fail
+	if delivers {
+		fail = "closed" // what can't be sent waits
+	}
+	row("fail", quoted(fail), `while it can't be asked: messages wait ("closed") or pass ("open")`)
+	if d.MemoryMax > 0 || d.FuelPerRecord > 0 {
+		b.WriteString("\n[plugin.limits]\n")
+	}
+	if d.MemoryMax > 0 {
+		row("memory_max", quoted(config.Size(d.MemoryMax).String()), "")
+	}
+	if d.FuelPerRecord > 0 {
+		row("fuel_per_record", strconv.FormatInt(d.FuelPerRecord, 10), "")
+		if most := d.FuelPerRecord + 20_000; most > 10_000_000 { // a call of one record has to fit
+			row("fuel_call_max", strconv.FormatInt(most, 10), "")
+		}
+	}
+	d.capabilities(b, delivers, row)
 }
 
 // capabilities writes what the plugin asks for.
-func (d Deployment) capabilities(b *strings.Builder, row func(key, value, remark string)) {
-	var hosts, reasons []string
-	all := Capabilities(d.Info)
-	if len(all) == 0 {
-		return
-	}
-	b.WriteString("\n[plugin.capabilities]\n")
-	for _, c := range all {
-		if c.Name == "egress" {
-			hosts = append(hosts, c.Host)
-			if c.Reason != "" {
-				reasons = append(reasons, c.Reason)
-			}
+func (d Deployment) capabilities(b *strings.Builder, delivers bool, row func(key, value, remark string)) {
+	hosts, reasons := slices.Clone(d.Egress), []string{}
+	type grant struct{ name, reason string }
+	var grants []grant
+	for _, c := range Capabilities(d.Info) {
+		if c.Name != "egress" {
+			grants = append(grants, grant{c.Name, cmp.Or(c.Reason, "it gives no reason")})
 			continue
 		}
-		remark := c.Reason
-		if remark == "" {
-			remark = "it gives no reason"
+		if !slices.Contains(hosts, c.Host) {
+			hosts = append(hosts, c.Host)
 		}
-		row(c.Name, "true", remark)
+		if c.Reason != "" {
+			reasons = append(reasons, c.Reason)
+		}
 	}
-	if len(hosts) > 0 {
+	delivers = delivers && len(hosts) > 0
+	if len(grants) > 0 || delivers {
+		b.WriteString("\n[plugin.capabilities]\n")
+	}
+	for _, g := range grants {
+		row(g.name, "true", g.reason)
+	}
+	if delivers {
 		row("egress", list(hosts), strings.Join(reasons, "; "))
 	}
 }

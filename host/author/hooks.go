@@ -68,7 +68,7 @@ func ConfiguredHooks(hooks []abi.Hook) []string {
 		names = append(names, h.String())
 	}
 	if delivers {
-		names = append(names, "deliver")
+		names = append(names, deliver)
 	}
 	return names
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidewheel/tidewheel/host/config"
@@ -52,14 +53,22 @@ func Install(configFile string, d Deployment, module []byte) (Installed, error) 
 	if err != nil {
 		return done, err
 	}
-	t := tableOf(cfg, d.Name)
-	if t == nil || t.SHA256 != d.Info.Digest.String() {
-		return done, fmt.Errorf("%s: the table of %s can't be changed as it is written; set sha256 = %q there", configFile, d.Name, d.Info.Digest)
+	names, _ := d.tables()
+	for _, name := range names {
+		t := tableOf(cfg, name)
+		if t == nil && updated {
+			continue // a person made one plugin of two
+		}
+		if t == nil || t.SHA256 != d.Info.Digest.String() {
+			return done, fmt.Errorf("%s: the table of %s can't be changed as it is written; set sha256 = %q there", configFile, name, d.Info.Digest)
+		}
+		d.File = t.File // a person may have named it in another way
+		for _, asked := range ungranted(d, t) {
+			if !slices.Contains(done.Asks, asked) {
+				done.Asks = append(done.Asks, asked)
+			}
+		}
 	}
-	if t.File != d.File && updated {
-		d.File = t.File
-	}
-	done.Asks = ungranted(d, t)
 	if done.File = d.File; !filepath.IsAbs(d.File) {
 		done.File = filepath.Join(cfg.PluginDir(), d.File)
 	}
@@ -87,11 +96,11 @@ func ungranted(d Deployment, t *config.PluginTable) (all []string) {
 	grants := map[string]bool{"json": t.Capabilities.JSON, "headers": t.Capabilities.Headers, "match": t.Capabilities.Match}
 	for _, c := range Capabilities(d.Info) {
 		switch {
-		case c.Name == "egress":
+		case c.Name == "egress" && slices.Contains(t.Hooks, deliver):
 			if !reaches(t.Capabilities.Egress, c.Host) {
 				all = append(all, "egress to "+c.Host)
 			}
-		case c.Used && !grants[c.Name]:
+		case c.Name != "egress" && c.Used && !grants[c.Name]:
 			all = append(all, c.Name)
 		}
 	}
@@ -126,10 +135,12 @@ var (
 	pinLine    = regexp.MustCompile(`^(\s*sha256\s*=\s*)("[^"]*"|'[^']*')`)
 )
 
-// repinned is a configuration in which a plugin's table has another digest; false when the plugin has none. Only that line
-// changes: the file is a person's, with its remarks. What the lines mean is checked afterwards.
+// repinned is a configuration in which a plugin's tables have another digest; false when the plugin has none. Only those lines
+// change: the file is a person's, with its remarks. What the lines mean is checked afterwards.
 func repinned(text []byte, d Deployment) ([]byte, bool) {
 	lines := strings.SplitAfter(string(text), "\n")
+	names, _ := d.tables()
+	found := false
 	for lo := 0; lo < len(lines); lo++ {
 		if !pluginHead.MatchString(lines[lo]) {
 			continue
@@ -143,16 +154,16 @@ func repinned(text []byte, d Deployment) ([]byte, bool) {
 				pin = hi
 			}
 		}
-		if name != d.Name {
+		if !slices.Contains(names, name) {
 			continue
 		}
+		found = true
 		digest := quoted(d.Info.Digest.String())
 		if pin >= 0 {
 			lines[pin] = pinLine.ReplaceAllString(lines[pin], "${1}"+digest)
 		} else {
 			lines[at] = strings.TrimSuffix(lines[at], "\n") + "\nsha256 = " + digest + "\n"
 		}
-		return []byte(strings.Join(lines, "")), true
 	}
-	return text, false
+	return []byte(strings.Join(lines, "")), found
 }

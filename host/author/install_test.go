@@ -143,6 +143,32 @@ func TestInstallEgress(t *testing.T) {
 	}
 }
 
+// TestInstallTwo: a plugin that filters and delivers is two for a server, with one file and one pin; limits go where they belong.
+func TestInstallTwo(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tidewheel.toml")
+	for version := range 2 {
+		module := asking(fmt.Sprintf(`{"name":"p","version":"%d","imports":[{"name":"json_get","reason":"r"}]}`, version))
+		d := deployment(t, module)
+		d.Egress, d.MemoryMax, d.FuelPerRecord = []string{"api.example.com"}, 8<<20, 20_000_000
+		done, err := author.Install(file, d, module)
+		if err != nil || done.Updated != (version == 1) || len(done.Asks) != 0 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		all := check(t, file)
+		if len(all) != 2 || all[0].Name != "p" || all[1].Name != "p-deliver" || all[0].Err != nil || all[1].Err != nil || all[1].Info.Digest != d.Info.Digest {
+			t.Errorf("%+v", all)
+		}
+	}
+	cfg, err := config.Load(config.Source{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := cfg.Plugins[1].Limits; l.MemoryMax != 8<<20 || l.FuelPerRecord != 20_000_000 || l.FuelCallMax != 20_020_000 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // TestCheck: a file that runs, one that does not, and one that is not there.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()

@@ -128,7 +128,7 @@ func TestWarnings(t *testing.T) {
 // TestDeploymentTOML: the table can be read back, whatever the texts are, and has the reasons.
 func TestDeploymentTOML(t *testing.T) {
 	info := inspect(t, asking(`{"name":"p","version":"1","description":"two\nlines \"quoted\"","imports":[{"name":"json_get","reason":"be\ncause"},{"name":"egress:a.example","reason":"r"}]}`))
-	d := author.Deployment{Name: "p", File: `odd "name"\.wasm`, Match: []string{"a-*"}, Targets: []string{"x", "y"}, OnError: "drop", Fail: "open", Info: info,
+	d := author.Deployment{Name: "p", File: `odd "name"\.wasm`, Match: []string{"a-*"}, Targets: []string{"x", "y"}, Egress: []string{"b.example"}, OnError: "drop", Fail: "open", Info: info,
 		Config: []byte(`{"limit":3,"rate":1.5,"nothing":null,"names":["a","b"],"deep":{"er":{"x":true}},"text":"[config]\n[x]"}`)}
 	text, err := d.TOML()
 	if err != nil {
@@ -148,8 +148,10 @@ func TestDeploymentTOML(t *testing.T) {
 	if _, err := toml.Decode(text, &got); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	want := `[{p odd "name"\.wasm ` + info.Digest.String() + ` [filter deliver] [a-*] [x y] drop open map[egress:[a.example] json:true] map[deep:map[er:map[x:true]] limit:3 names:[a b] rate:1.5 text:[config]
-[x]]}]`
+	start, end := `odd "name"\.wasm `+info.Digest.String(), ` map[deep:map[er:map[x:true]] limit:3 names:[a b] rate:1.5 text:[config]
+[x]]}`
+	want := "[{p " + start + " [filter] [a-*] [x y] drop open map[json:true]" + end +
+		" {p-deliver " + start + " [deliver] [a-*] [] drop closed map[egress:[b.example a.example] json:true]" + end + "]"
 	if s := fmt.Sprint(got.Plugin); s != want {
 		t.Errorf("got  %s\nwant %s\n%s", s, want, text)
 	}
