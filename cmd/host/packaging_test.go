@@ -45,7 +45,7 @@ func TestPackagingVariables(t *testing.T) {
 	for _, file := range []string{"tidewheel.service", "Dockerfile", "README.md"} {
 		for _, name := range regexp.MustCompile(`TIDEWHEEL_[A-Z_]+`).FindAllString(readDoc(t, "packaging/"+file), -1) {
 			found++
-			if !known[name] {
+			if !known[name] && !strings.HasPrefix(name, "TIDEWHEEL_SECRET_") { // of a plugin, by its name
 				t.Errorf("%s: there is no %s", file, name)
 			}
 		}
