@@ -106,7 +106,7 @@ func (l *leasePull) pace(s *source, t *track, waits, progress bool) {
 	if !waits {
 		return
 	}
-	t.backoff = min(max(2*t.backoff, firstBackoff), lastBackoff)
+	t.backoff = backoff(t.backoff)
 	if !s.retry {
 		t.held = l.b.env.Mono() + int64(t.backoff)
 	}
@@ -158,12 +158,19 @@ func (l *leasePull) settleDecided(ctx context.Context) {
 // settleTrack settles messages of one queue.
 func (l *leasePull) settleTrack(ctx context.Context, t *track, list []decidedMessage) {
 	err := l.b.join(ctx, l.g)
+	if err == nil && l.g.isGone() { // a Settle would make the group again
+		l.g.mu.Lock()
+		defer l.g.mu.Unlock()
+		l.g.part()
+		return
+	}
+	committed := int64(0)
 	if err == nil {
-		l.b.settleList(ctx, l.g, t, list)
+		committed = l.b.settleList(ctx, l.g, t, list)
 		for i := range list {
 			if m := &list[i]; m.err != nil && !isTransient(m.err) { // it cannot be done: the message is not to come for ever
 				m.d = m.d.instead(m.err)
-				l.b.settleList(ctx, l.g, t, list[i:i+1])
+				committed = max(committed, l.b.settleList(ctx, l.g, t, list[i:i+1]))
 			}
 		}
 	}
@@ -172,6 +179,9 @@ func (l *leasePull) settleTrack(ctx context.Context, t *track, list []decidedMes
 	defer l.g.mu.Unlock()
 	if err == nil {
 		l.g.part()
+	}
+	if len(list) > 0 && t.epoch == list[0].epoch {
+		t.committed = max(t.committed, committed)
 	}
 	t.backoff = max(t.backoff, firstBackoff)
 	for i := range list {

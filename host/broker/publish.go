@@ -133,7 +133,7 @@ func (p *batchPut) apply(ctx context.Context, i int, d *Decision, undecided erro
 func (p *batchPut) bury(ctx context.Context, i int, d *Decision) error {
 	group := d.deadGroup()
 	topic := DeadLetterTopic(group)
-	if err := p.b.needDead(ctx, topic); err != nil {
+	if err := p.b.needDead(ctx, group); err != nil {
 		return err
 	}
 	put := &p.puts[i]
@@ -154,13 +154,13 @@ func (p *batchPut) bury(ctx context.Context, i int, d *Decision) error {
 	return nil
 }
 
-// needDead makes a group's topic of dead letters if it is not there.
-func (b *Broker) needDead(ctx context.Context, topic string) error {
-	info, ok, err := b.lookUp(topic)
+// needDead makes the dead letters of a plugin, which belong to a group, if they are not there.
+func (b *Broker) needDead(ctx context.Context, group string) error {
+	info, ok, err := b.lookUp(DeadLetterTopic(group))
 	if err != nil || ok && info.Count >= deadQueues {
 		return err
 	}
-	return b.command(ctx, &engine.DefineTopic{Topic: topic, Queues: deadQueues})
+	return b.command(ctx, deadDefinition(group)...)
 }
 
 // reservedTopic says whether producers may not put into a topic.

@@ -193,7 +193,7 @@ func (q *queue) gather(into []engine.Command, budget int) []engine.Command {
 		rest := r.cmds[len(r.answers):]
 		each := r.size/len(r.cmds) + 1
 		if fit := max(budget/each, 1); len(rest) > fit {
-			rest = rest[:fit]
+			return append(into, rest[:fit]...) // answers are spread in order: the next request has to wait for the rest of this one
 		}
 		into = append(into, rest...)
 		if budget -= each * len(rest); budget <= 0 {

@@ -73,22 +73,42 @@ func (s *settling) number(digest [32]byte) uint8 {
 	return uint8(at)
 }
 
-// define has a topic made before, unless it is there with as many queues.
+// define has a topic made before, unless it is there with as many queues; 0: as any topic has.
 func (s *settling) define(b *Broker, topic string, queues int) error {
 	info, ok, err := b.lookUp(topic)
 	if err != nil || ok && info.Count >= queues {
 		return err
 	}
-	for _, c := range s.defines {
-		if c.(*engine.DefineTopic).Topic == topic {
-			return nil
-		}
-	}
 	if queues == 0 {
 		queues = b.queues()
 	}
-	s.defines = append(s.defines, &engine.DefineTopic{Topic: topic, Queues: queues})
+	s.defineOnce(topic, &engine.DefineTopic{Topic: topic, Queues: queues})
 	return nil
+}
+
+// defineDead has the dead letters of a plugin made before, and the group that they belong to, unless they are there.
+func (s *settling) defineDead(b *Broker, group string) error {
+	topic := DeadLetterTopic(group)
+	info, ok, err := b.lookUp(topic)
+	if err != nil || ok && info.Count >= deadQueues {
+		return err
+	}
+	s.defineOnce(topic, deadDefinition(group)...)
+	return nil
+}
+
+// deadDefinition makes the dead letters of a plugin, which belong to a group, and the group: else nobody would know of it.
+func deadDefinition(group string) []engine.Command {
+	return []engine.Command{&engine.DefineTopic{Topic: DeadLetterTopic(group), Queues: deadQueues}, &engine.DefineGroup{Group: group}}
+}
+
+func (s *settling) defineOnce(topic string, cmds ...engine.Command) {
+	for _, c := range s.defines {
+		if d, ok := c.(*engine.DefineTopic); ok && d.Topic == topic {
+			return
+		}
+	}
+	s.defines = append(s.defines, cmds...)
 }
 
 // request makes the request of it.
@@ -332,7 +352,6 @@ func (b *Broker) settleSome(ctx context.Context, g *group, t *track, list []deci
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t.committed = max(t.committed, a.Offset)
 	if len(s.defines) > 0 {
 		g.kick() // the group's pulls have to listen to a topic that is new
 	}

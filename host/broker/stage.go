@@ -24,9 +24,10 @@ type stages struct {
 
 // stage is one that has a worker.
 type stage struct {
-	topic string // whose stage it is
-	id    uint32 // of the stage
-	wake  chan struct{}
+	topic string        // whose stage it is
+	id    uint32        // of the stage
+	came  chan struct{} // has a token when something has come
+	again chan struct{} // has a token when what waits is to be asked about at once
 
 	// guarded by stages.mu
 	rung    bool // something came while the worker was at work
@@ -57,9 +58,10 @@ func (s *stages) begin(topic string, id uint32) {
 	defer s.mu.Unlock()
 	if w := s.working[id]; w != nil {
 		w.rung = true
+		signal(w.came)
 		return
 	}
-	w := &stage{topic: topic, id: id, wake: make(chan struct{}, 1)}
+	w := &stage{topic: topic, id: id, came: make(chan struct{}, 1), again: make(chan struct{}, 1)}
 	s.working[id] = w
 	s.b.wg.Go(func() {
 		(&stageWorker{b: s.b, stage: w, ctx: s.b.hookCalls.ctx}).run()
@@ -113,10 +115,15 @@ func (s *stages) kick() {
 	defer s.mu.Unlock()
 	for _, w := range s.working {
 		w.rung = true
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		signal(w.again)
+	}
+}
+
+// signal leaves a token, unless there is one.
+func signal(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -13,7 +14,8 @@ import (
 const (
 	stageMessages = 1024                  // of a queue, before they are settled
 	stageBytes    = 1 << 20               // of their records
-	stageAsk      = 256                   // of them, for one question
+	stageRound    = 4 << 20               // of all queues
+	stageAsk      = 256                   // messages for one question
 	stagePatience = 20 * time.Millisecond // after which what is decided is settled, and the rest is asked about later
 )
 
@@ -22,6 +24,9 @@ const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 5 * time.Second
 )
+
+// backoff is the wait after one of a length.
+func backoff(last time.Duration) time.Duration { return min(max(2*last, firstBackoff), lastBackoff) }
 
 // stageWorker has what is in a stage decided, and settles it: the queues side by side, each in its order.
 //
@@ -33,37 +38,44 @@ type stageWorker struct {
 	b   *Broker
 	ctx context.Context // ends with the broker
 
-	queues  []*stageQueue
-	backoff time.Duration
-	fault   string // that was logged last
+	queues []*stageQueue
+	origin int // queues of the topic
+	turn   int // the queue that the next round begins with
+	budget int // bytes that this round may still read
+	fault  string
+	free   []*engine.Pulled
 }
 
 // stageQueue is a queue of a stage.
 type stageQueue struct {
 	number int
 	next   int64 // the first that is not settled
+	end    int64 // as far as messages may be read
 	known  bool  // next is what the log says
-	into   engine.Pulled
-	parts  []*settling // of this round, in order
-	req    *request    // of parts; nil when there is nothing to settle
-	// alone: a Settle of several messages was refused for one of them: those below are settled one by one.
-	alone int64
-	// bad says why the message at next cannot go where its verdict sends it; nil: nothing is known against it.
-	bad error
+
+	wait  time.Duration // how long the last wait was
+	until int64         // it is not asked about before, ns of Env.Mono
+
+	into  *engine.Pulled // of this round
+	parts []*settling    // of this round, in order
+	req   *request       // of parts; nil when there is nothing to settle
+
+	alone int64 // a Settle of several messages was refused: those below are settled one by one
+	bad   error // why the message at badAt cannot go where its verdict sends it; nil: there is no such message
+	badAt int64
 }
 
 // run is the worker's life.
 func (w *stageWorker) run() {
 	for {
-		did, undecided, err := w.round()
-		switch {
+		did, err := w.round()
+		switch pause := w.pause(); {
 		case w.ended(err):
 			w.b.stages.end(w.stage)
 			return
 		case did:
-			w.backoff = 0
-		case undecided || err != nil:
-			w.rest()
+		case pause > 0:
+			w.rest(pause)
 		case w.b.stages.idle(w.stage):
 			return
 		}
@@ -86,45 +98,82 @@ func (w *stageWorker) ended(err error) bool {
 	return w.b.isClosing()
 }
 
+// pause is the time until a queue is to be asked about again; 0 when none has to wait.
+func (w *stageWorker) pause() time.Duration {
+	first := int64(math.MaxInt64)
+	for _, q := range w.queues {
+		if q.wait > 0 {
+			first = min(first, q.until)
+		}
+	}
+	if first == math.MaxInt64 {
+		return 0
+	}
+	return max(time.Duration(first-w.b.env.Mono()), time.Millisecond)
+}
+
 // rest waits before the worker asks again.
-func (w *stageWorker) rest() {
-	w.backoff = min(max(2*w.backoff, firstBackoff), lastBackoff)
-	timer := time.NewTimer(w.backoff)
+func (w *stageWorker) rest(pause time.Duration) {
+	timer := time.NewTimer(min(pause, lastBackoff))
 	defer timer.Stop()
 	w.b.stages.rest(w.stage, true)
 	defer w.b.stages.rest(w.stage, false)
 	select {
 	case <-timer.C:
-	case <-w.wake:
-		w.backoff = 0
+	case <-w.came:
+	case <-w.again:
+		for _, q := range w.queues {
+			q.wait, q.until = 0, 0
+		}
 	case <-w.b.closing:
 	}
 }
 
-// round takes each queue one step. It says whether anything was settled, and whether something was not decided.
-func (w *stageWorker) round() (did, undecided bool, err error) {
+// round takes each queue in which something waits one step, as far as the budget goes. It says whether that did anything, or another
+// round may.
+func (w *stageWorker) round() (did bool, err error) {
 	if err := w.find(); err != nil {
-		return false, false, err
+		return false, err
 	}
 	var errs []error
-	for _, q := range w.queues {
-		more, err := w.ask(q)
-		undecided = undecided || more
-		if err = errors.Join(err, w.send(q)); err != nil {
-			errs = append(errs, err)
+	now := w.b.env.Mono()
+	w.budget = stageRound
+	for n := range w.queues {
+		q := w.queues[(w.turn+n)%len(w.queues)]
+		if q.next >= q.end {
+			q.wait, q.until = 0, 0
 		}
+		if q.next >= q.end || now < q.until {
+			continue
+		}
+		if w.budget <= 0 {
+			w.turn, did = (w.turn+n)%len(w.queues), true // come again at once
+			break
+		}
+		undecided, err := w.ask(q)
+		err = errors.Join(err, w.send(q))
+		if q.until = 0; undecided || err != nil {
+			q.wait = backoff(q.wait)
+			q.until = now + int64(q.wait)
+		}
+		errs = append(errs, err)
 	}
 	for _, q := range w.queues { // they share an fsync
 		settled, err := w.settled(q)
-		did = did || settled
+		if settled && q.until == 0 {
+			q.wait = 0
+		}
 		if err != nil {
+			q.wait = backoff(q.wait)
+			q.until = now + int64(q.wait)
 			errs = append(errs, err)
 		}
+		did = did || settled
 	}
-	return did, undecided, errors.Join(errs...)
+	return did, errors.Join(errs...)
 }
 
-// find looks which queues there are, and where they begin. ErrNoTopic: the stage is gone.
+// find looks which queues there are, and where they begin and end. ErrNoTopic: the stage is gone.
 func (w *stageWorker) find() error {
 	if err := w.b.enter(); err != nil {
 		return err
@@ -134,7 +183,8 @@ func (w *stageWorker) find() error {
 	if !ok || info.ID != w.id {
 		return engine.ErrNoTopic
 	}
-	for n := len(w.queues); n < info.Count; n++ {
+	w.origin = info.Count // as many as the topic has
+	for n := len(w.queues); n < len(info.Queues); n++ {
 		w.queues = append(w.queues, &stageQueue{number: n})
 	}
 	for n, q := range w.queues {
@@ -143,6 +193,7 @@ func (w *stageWorker) find() error {
 			q.known = true
 		}
 		q.next = max(q.next, info.Queues[n].Min) // more in a log that was repaired
+		q.end = info.Queues[n].Visible
 	}
 	return nil
 }
@@ -166,6 +217,12 @@ func (w *stageWorker) ask(q *stageQueue) (undecided bool, err error) {
 
 // pull reads the next messages of a queue.
 func (w *stageWorker) pull(q *stageQueue) error {
+	if n := len(w.free); n > 0 {
+		q.into, w.free = w.free[n-1], w.free[:n-1]
+	} else {
+		q.into = new(engine.Pulled)
+	}
+	q.into.Messages = q.into.Messages[:0]
 	if err := w.b.enter(); err != nil {
 		return err
 	}
@@ -176,15 +233,15 @@ func (w *stageWorker) pull(q *stageQueue) error {
 	if q.next < q.alone {
 		req.MaxCount = 1
 	}
-	err := w.b.e.Pull(req, &q.into)
+	err := w.b.e.Pull(req, q.into)
 	switch info, _, _ := w.b.e.Topic(req.Topic); {
-	case errors.Is(err, engine.ErrTrimmed) && q.into.Min > q.next:
-		q.next, q.into.Messages = q.into.Min, nil
-		return nil
 	case err != nil:
 		return fmt.Errorf("broker: %w", err)
 	case info.ID != w.id: // it was read from the stage of a new topic of the name
 		return engine.ErrNoTopic
+	}
+	for i := range q.into.Messages {
+		w.budget -= int(q.into.Messages[i].Size)
 	}
 	return nil
 }
@@ -214,13 +271,15 @@ func (w *stageWorker) askSome(q *stageQueue, messages []engine.Message) (n int, 
 	for n < len(decisions) {
 		d := &decisions[n]
 		if d.action() == Undecided {
-			w.b.measures.due.add(Undecided)
-			return n, true, err
+			break
 		}
 		if err := w.add(q, &messages[n], d); err != nil {
 			return n, false, err
 		}
 		n++
+	}
+	if n < readable {
+		w.b.measures.due.add(Undecided)
 	}
 	return n, n < readable, err
 }
@@ -237,62 +296,59 @@ func unreadable(m *engine.Message) (*Decision, error) {
 }
 
 // add adds a message that is decided to those that are settled in this round.
-func (w *stageWorker) add(q *stageQueue, message *engine.Message, d *Decision) error {
-	m := &leasedMessage{Message: *message, topic: w.topic, queue: q.number, attempt: int(message.Attempts)}
-	if q.bad != nil && m.Offset == q.next {
+func (w *stageWorker) add(q *stageQueue, m *engine.Message, d *Decision) error {
+	if q.bad != nil && m.Offset == q.badAt {
 		d = d.instead(q.bad)
 	}
-	put, d := w.put(m, d)
-	var part *settling
-	if n := len(q.parts); n > 0 {
-		part = q.parts[n-1]
-	}
-	size := 0
-	if put != nil {
-		size = len(put.Body) + len(put.Properties)
-	}
-	// What is replaced becomes visible in front of what is kept by the same Settle.
-	if part == nil || part.full(size) || d.Action == ActionReplace && part.keeps {
-		part = &settling{Settle: engine.Settle{
-			Group: engine.StageGroup, Topic: stagePrefix + w.topic, TopicID: w.id, Queue: q.number, InOrder: true,
-		}}
-		q.parts = append(q.parts, part)
-	}
-	if put == nil {
-		part.add(message, d).Keep = d.Action == ActionKeep
+	if d.Action == ActionKeep || d.Action == ActionDrop {
+		part := w.part(q, 0, false)
+		part.add(m, d).Keep = d.Action == ActionKeep
 		part.keeps = part.keeps || d.Action == ActionKeep
 		return nil
 	}
-	part.add(message, d, put)
+	put, d := w.put(&leasedMessage{Message: *m, topic: w.topic, queue: q.number, attempt: int(m.Attempts)}, d)
+	part := w.part(q, len(put.Body)+len(put.Properties), d.Action == ActionReplace)
+	part.add(m, d, put)
 	if d.Action == ActionDeadLetter {
-		return part.define(w.b, put.Topic, deadQueues)
+		return part.defineDead(w.b, d.deadGroup())
 	}
 	return nil
 }
 
-// put is what takes the place of a message; nil if nothing does. A decision that cannot be done becomes a dead letter's.
+// part is the Settle that a message goes to, with a copy of a size. One that is replaced becomes visible in front of what is kept
+// by the same Settle, so it does not go there.
+func (w *stageWorker) part(q *stageQueue, size int, replaced bool) *settling {
+	if n := len(q.parts); n > 0 {
+		if part := q.parts[n-1]; !part.full(size) && !(replaced && part.keeps) {
+			return part
+		}
+	}
+	part := &settling{Settle: engine.Settle{
+		Group: engine.StageGroup, Topic: stagePrefix + w.topic, TopicID: w.id, Queue: q.number, InOrder: true,
+	}}
+	q.parts = append(q.parts, part)
+	return part
+}
+
+// put is what takes the place of a message. A decision that cannot be done becomes a dead letter's.
 func (w *stageWorker) put(m *leasedMessage, d *Decision) (*engine.Put, *Decision) {
 	switch d.Action {
 	case ActionRetry:
 		p := m.moved(w.b, w.topic)
-		p.Queue, p.DelayMs, p.Attempts = engine.AnyQueue, d.delayMs(w.b), uint16(min(m.attempt+1, 1<<16-1))
-		return p, d
-	case ActionRoute:
-		p, err := m.routed(w.b, d)
-		if err != nil {
-			d = d.instead(err)
-			break
-		}
+		p.Queue, p.DelayMs, p.Attempts = m.queue%w.origin, d.delayMs(w.b), uint16(min(m.attempt+1, 1<<16-1))
 		return p, d
 	case ActionReplace:
 		p := m.replaced(w.b, w.topic, d.Message)
-		p.Queue, p.Unstaged = m.queue, true
+		p.Queue, p.Unstaged = m.queue%w.origin, true
 		return p, d
+	case ActionRoute:
+		p, err := m.routed(w.b, d)
+		if err == nil {
+			return p, d
+		}
+		d = d.instead(err)
 	}
-	if d.Action == ActionDeadLetter {
-		return m.dead(w.b, d.deadGroup(), hookDue, d), d
-	}
-	return nil, d
+	return m.dead(w.b, d.deadGroup(), hookDue, d), d
 }
 
 // send hands what was decided to the writer.
@@ -316,12 +372,15 @@ func (w *stageWorker) send(q *stageQueue) error {
 // settled waits until what was decided is in the log, and says whether it is.
 func (w *stageWorker) settled(q *stageQueue) (did bool, err error) {
 	r, parts := q.req, q.parts
-	if q.req, q.parts = nil, nil; r == nil {
-		return false, nil
+	q.req, q.parts = nil, nil
+	if r != nil {
+		<-r.done // Close ends it
 	}
-	<-r.done // Close ends it
-	if r.err != nil {
-		return false, r.err
+	if q.into != nil {
+		q.into, w.free = nil, append(w.free, q.into)
+	}
+	if r == nil || r.err != nil {
+		return false, errorOf(r)
 	}
 	answers := r.answers
 	for _, part := range parts {
@@ -337,17 +396,25 @@ func (w *stageWorker) settled(q *stageQueue) (did bool, err error) {
 	return did, nil
 }
 
-// refused notes why a Settle was refused. What stands in its way is found by settling one message after the other.
+func errorOf(r *request) error {
+	if r == nil {
+		return nil
+	}
+	return r.err
+}
+
+// refused notes why a Settle was refused. What stands in its way is found by settling one message after the other. The error is
+// none that ends the worker: it may well be about another topic.
 func (w *stageWorker) refused(q *stageQueue, part *settling, err error) error {
 	first, last := part.Items[0].Offset, part.Items[len(part.Items)-1].Offset
 	switch {
 	case errors.Is(err, engine.ErrSettled):
-		q.known = false // somebody else settles here
+		q.known = false
 	case isTransient(err):
 	case first == last:
-		q.bad = err
+		q.bad, q.badAt = err, first
 	default:
 		q.alone = last + 1
 	}
-	return fmt.Errorf("broker: settle queue %d of topic %q from offset %d on: %w", q.number, part.Topic, first, err)
+	return fmt.Errorf("broker: settle queue %d of topic %q from offset %d on: %v", q.number, part.Topic, first, err)
 }
