@@ -36,8 +36,12 @@ const (
 	keyedDir    = "idempotency"
 )
 
+// CacheDir is the name of a directory that a host may keep in a data directory, for what can be made anew, as compiled plugins.
+// The engine does not look at it.
+const CacheDir = "plugin-cache"
+
 // ours are the names that a directory may hold before it has a meta.
-var ours = []string{lockName, keysName, keysName + durable.TempSuffix, probeName}
+var ours = []string{lockName, keysName, keysName + durable.TempSuffix, probeName, CacheDir}
 
 // Open opens the store in a directory of env.FS, "." for its root, and recovers it; an empty or missing directory becomes
 // a new store. It returns ErrLocked, ErrForeign, ErrNewer, an error of kind ErrCorrupt that names file and byte, or what

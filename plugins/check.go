@@ -94,7 +94,7 @@ func checkImport(m *wasm.Module, im wasm.Import, g Grants) error {
 		return fmt.Errorf("%w: %s.%s has type %s, the module wants %s", ErrImport, im.Module, im.Name, f.typ, t)
 	}
 	if f.granted != nil && !f.granted(g) {
-		return fmt.Errorf("%w: %s.%s", ErrImport, im.Module, im.Name)
+		return fmt.Errorf("%w: %s.%s, which %s = true in the capabilities grants", ErrImport, im.Module, im.Name, f.key)
 	}
 	return nil
 }

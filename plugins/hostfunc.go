@@ -17,15 +17,16 @@ type hostFunction struct {
 	call    func(in *instance, mem api.Memory, p []uint64) uint32 // nil for raw
 	raw     api.GoModuleFunc
 	granted func(Grants) bool // nil: always
+	key     string            // what grants it, in a configuration; empty: always granted
 }
 
 // hostFunctions are all imports that exist, by module and name.
 var hostFunctions = map[[2]string]hostFunction{
 	{abi.Imports, "log"}:       {typ: "(i32 i32 i32) -> (i32)", call: hostLog},
 	{abi.Imports, "log_level"}: {typ: "() -> (i32)", call: hostLogLevel},
-	{abi.Imports, "json_get"}:  {typ: "(i32 i32 i32 i32) -> (i32)", call: hostJSON, granted: func(g Grants) bool { return g.JSON }},
-	{abi.Imports, "hdr_get"}:   {typ: "(i32 i32 i32 i32) -> (i32)", call: hostHeader, granted: func(g Grants) bool { return g.Headers }},
-	{abi.Imports, "match"}:     {typ: "(i32 i32 i32 i32 i32) -> (i32)", call: hostMatch, granted: func(g Grants) bool { return g.Match }},
+	{abi.Imports, "json_get"}:  {typ: "(i32 i32 i32 i32) -> (i32)", call: hostJSON, granted: func(g Grants) bool { return g.JSON }, key: "json"},
+	{abi.Imports, "hdr_get"}:   {typ: "(i32 i32 i32 i32) -> (i32)", call: hostHeader, granted: func(g Grants) bool { return g.Headers }, key: "headers"},
+	{abi.Imports, "match"}:     {typ: "(i32 i32 i32 i32 i32) -> (i32)", call: hostMatch, granted: func(g Grants) bool { return g.Match }, key: "match"},
 
 	{wasiModule, "args_get"}:            {typ: "(i32 i32) -> (i32)", call: wasiNothing},
 	{wasiModule, "args_sizes_get"}:      {typ: "(i32 i32) -> (i32)", call: wasiEmptyList},

@@ -137,7 +137,7 @@ func pluginTable(w io.Writer, p *httpapi.Plugin, f *timeFlags) {
 			row("on trial", fmt.Sprintf("for %s: a quarantine before that rolls it back", count(int64(p.Trial), "batch", "batches")))
 		}
 	}
-	row("before it", p.Previous)
+	row("rollback to", p.Previous)
 	if p.FileSHA256 != p.SHA256 {
 		row("in the file", p.FileSHA256)
 	}
@@ -147,8 +147,8 @@ func pluginTable(w io.Writer, p *httpapi.Plugin, f *timeFlags) {
 		row("asks for", fmt.Sprintf("%s: %s", ask.Name, ask.Reason))
 	}
 	if l := p.Limits; l != nil {
-		row("limits", fmt.Sprintf("%d instances of %s, %s fuel a message, %s a call of %d",
-			l.Instances, bytesText(l.MemoryMax), thousands(l.FuelPerRecord), thousands(l.FuelCallMax), l.BatchMax))
+		row("limits", fmt.Sprintf("%s of %s, %s fuel a message, %s a call of %d",
+			count(int64(l.Instances), "instance", "instances"), bytesText(l.MemoryMax), thousands(l.FuelPerRecord), thousands(l.FuelCallMax), l.BatchMax))
 	}
 	pluginCounts(row, p)
 	if x := p.Last; x != nil {

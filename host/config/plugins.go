@@ -1,6 +1,10 @@
 package config
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/tidewheel/tidewheel/engine"
+)
 
 // PluginsTable is [plugins].
 type PluginsTable struct {
@@ -86,7 +90,7 @@ func (c *Config) PluginCacheDir() string {
 	if c.PluginHost.CacheDir != "" {
 		return c.PluginHost.CacheDir
 	}
-	return filepath.Join(c.DataDir, "plugin-cache")
+	return filepath.Join(c.DataDir, engine.CacheDir)
 }
 
 // pluginMemory is what the instances of all plugins may take, in bytes.

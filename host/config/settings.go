@@ -50,7 +50,7 @@ func (c *Config) listed(t *table, tables reflect.Value) []Setting {
 			}
 			below := strings.TrimPrefix(join(k.table, k.word), t.name+".")
 			origin := c.origins[join(at, below)]
-			if origin == "" {
+			if origin == "" && t.name == "topic" { // it counts because the table is there
 				origin = c.origins[child(at, t.keys[0].word)]
 			}
 			s := k.setting(in, join(name, below), origin)

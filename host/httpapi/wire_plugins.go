@@ -77,7 +77,7 @@ type PluginLimits struct {
 // PluginCounts are what a plugin did.
 type PluginCounts struct {
 	Batches  int64            `json:"batches"`
-	Messages int64            `json:"messages"`
+	Messages int64            `json:"messages" doc:"that were decided about; one that is asked about again counts again"`
 	Verdicts map[string]int64 `json:"verdicts" doc:"by their words, after the failure policy; unset is undecided"`
 	Failures map[string]int64 `json:"failures" doc:"by class"`
 	Fuel     int64            `json:"fuel"`
@@ -155,7 +155,7 @@ func wirePlugin(v *pluginhost.View) Plugin {
 	l := &v.Spec.Limits
 	out.Limits = &PluginLimits{l.Instances, l.MemoryMax, l.FuelPerRecord, l.FuelCallMax, l.BatchMax, l.RecordBytes, l.LogPerSecond}
 	out.Counts = &PluginCounts{
-		Batches: s.Batches, Messages: s.Records, Verdicts: s.Verdicts, Failures: s.Failures, Fuel: s.Fuel,
+		Batches: s.Batches, Messages: s.Records - s.Verdicts["unset"], Verdicts: s.Verdicts, Failures: s.Failures, Fuel: s.Fuel,
 		Deaths: s.Deaths, Quarantines: s.Quarantines, Reloads: s.Reloads, Failed: v.File.Failed, Rollbacks: s.Rollbacks, LogDropped: s.LogDropped,
 		Instances: s.Instances, Busy: s.Busy, Memory: s.Memory, MemoryHigh: s.MemoryHigh,
 	}
