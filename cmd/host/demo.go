@@ -31,10 +31,11 @@ func (a *app) demo() *cobra.Command {
 		Use:   "demo",
 		Short: "See it work: delayed events, cancels, moves, kill -9, and an account",
 		Long: `Some thousands of orders and reminders go into a server of their own, on real files with fsync, with levels of
-1 s, 5 s and 10 s and times of their own; some are cancelled while they wait, some moved. In the middle of it the server is
-killed with SIGKILL and started again. In the end every event is accounted for, and the exit code is 1 unless none was lost,
-none was delivered twice, none early, and what was moved came at its new time. It takes about half a minute; the files go to
-a temporary directory.
+1 s, 5 s and 10 s and times of their own; some are cancelled while they wait, some moved. One WASM plugin drops orders that
+were paid meanwhile, another one calls a webhook for each reminder. In the middle of it the server is killed with SIGKILL and
+started again. In the end every event is accounted for, and the exit code is 1 unless none was lost, none was delivered or
+dropped twice, none early, and what was moved came at its new time. It takes about half a minute; the files go to a temporary
+directory.
 
 A terminal shows how it goes: what is put, pending, delivered and late, and what falls due in the seconds ahead. NO_COLOR
 leaves colours out; a terminal below 80 columns, or with TERM=dumb, shows one line. A pipe gets the account alone.`,

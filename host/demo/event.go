@@ -21,6 +21,7 @@ type Event struct {
 	CancelAfterMs int64           `json:"cancel_after_ms,omitempty"` // after it is acknowledged; 0: never
 	MoveAfterMs   int64           `json:"move_after_ms,omitempty"`   // after it is acknowledged; 0: never
 	MoveByMs      int64           `json:"move_by_ms,omitempty"`      // later, or below 0 earlier
+	Paid          bool            `json:"paid,omitempty"`            // the filter drops it when it is due
 	Body          json.RawMessage `json:"body"`
 }
 
@@ -49,6 +50,8 @@ func (e *Event) check() error {
 		return errors.New("a time is below 0")
 	case e.CancelAfterMs != 0 && e.MoveAfterMs != 0:
 		return errors.New("it is cancelled and moved")
+	case e.Paid && e.Topic != filteredTopic:
+		return fmt.Errorf("it is paid, and its topic is not %s", filteredTopic)
 	case (e.MoveAfterMs != 0) != (e.MoveByMs != 0):
 		return errors.New("a move needs its time and its length")
 	}

@@ -25,6 +25,9 @@ type entry struct {
 	arrived   []int64 // the due times of the places where consumers saw it
 	seen      int     // places where it stands, by the audit
 	dues      []int64 // the due times of these, ms since 1970
+	dropped   int     // verdicts of the filter that dropped it
+	calls     int     // of the webhook
+	taken     []int64 // when the webhook's receiver took it, ms since 1970
 	movedTo   []int64 // the due times it was moved to
 }
 
@@ -53,13 +56,16 @@ type Counts struct {
 	Cancelled int
 	Moved     int
 	Delivered int // places that consumers have seen
+	Filtered  int // dropped by the filter
+	Hooked    int // events that the webhook's receiver took
+	Busy      int // calls that it answered with 503
 	Early     int
 	Replaced  int // places that held another event before
 }
 
 // pending is how many events wait, or are on their way to a consumer. Copies whose answer the kill cut off are delivered
 // and were not acknowledged.
-func (c Counts) pending() int { return max(c.Put-c.Cancelled-c.Delivered, 0) }
+func (c Counts) pending() int { return max(c.Put-c.Cancelled-c.Filtered-c.Delivered, 0) }
 
 func newLedger(events []Event) *ledger {
 	l := &ledger{entries: make(map[string]*entry, len(events)), places: map[place]string{}}
@@ -116,6 +122,41 @@ func (l *ledger) moved(id string, dueMs int64) {
 	e.movedTo = append(e.movedTo, dueMs)
 	e.due = dueMs
 	l.counts.Moved++
+}
+
+// filtered notes that the filter dropped an event.
+func (l *ledger) filtered(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[id]
+	if e == nil {
+		l.counts.Replaced++
+		l.fault("filtered: %q, which nobody sent", id)
+		return
+	}
+	e.dropped++
+	l.counts.Filtered++
+}
+
+// called notes a call of the webhook, and says whether its receiver takes the event: one that is busy at first does not take
+// the first call.
+func (l *ledger) called(id string, nowMs int64, busyAtFirst bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[id]
+	if e == nil {
+		l.counts.Replaced++
+		l.fault("webhook: called for %q, which nobody sent", id)
+		return true
+	}
+	if e.calls++; e.calls == 1 && busyAtFirst {
+		l.counts.Busy++
+		return false
+	}
+	if e.taken = append(e.taken, nowMs); len(e.taken) == 1 {
+		l.counts.Hooked++
+	}
+	return true
 }
 
 // arrived notes that a consumer got an event, the first time or again.
@@ -202,11 +243,41 @@ func (l *ledger) settled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		if e.acked == 0 || len(e.arrived) < e.acked-e.cancelled {
+		visible, dropped := e.owed()
+		if e.acked == 0 || len(e.arrived) < visible || e.dropped < dropped || e.Topic == hookedTopic && len(e.taken) < len(e.arrived) {
 			return false
 		}
 	}
 	return true
+}
+
+// owed is how often an event must stand in its topic, and how often the filter must drop it.
+func (e *entry) owed() (visible, dropped int) {
+	n := e.acked - e.cancelled
+	if e.Paid {
+		return 0, n
+	}
+	return n, 0
+}
+
+// cutOffMs is how long before a kill the receiver may have taken an event whose verdict is not in the log yet: then it is
+// called again, as it must be.
+const cutOffMs = 1000
+
+// repeats counts the calls of the webhook that came again though the event was taken: those that a kill explains, and others.
+func (l *ledger) repeats(e *entry) (cutOff, others int) {
+	for i := 1; i < len(e.taken); i++ {
+		explained := slices.ContainsFunc(l.outages, func(o outage) bool {
+			killed := o.from / 1000
+			return e.taken[i-1] > killed-cutOffMs && e.taken[i-1] <= killed+cutOffMs && e.taken[i] >= killed
+		})
+		if explained {
+			cutOff++
+		} else {
+			others++
+		}
+	}
+	return cutOff, others
 }
 
 // judge counts what went wrong, after the audit.
@@ -215,6 +286,7 @@ func (l *ledger) judge() Report {
 	defer l.mu.Unlock()
 	r := Report{
 		Put: l.counts.Put, Cancelled: l.counts.Cancelled, Delivered: l.counts.Delivered,
+		Filtered: l.counts.Filtered, Hooked: l.counts.Hooked, HookedBusy: l.counts.Busy,
 		Early: l.counts.Early, Moved: l.counts.Moved, Replaced: l.counts.Replaced, UnansweredStored: l.replayed,
 	}
 	ids := make([]string, 0, len(l.entries))
@@ -224,7 +296,7 @@ func (l *ledger) judge() Report {
 	slices.Sort(ids) // so that the faults read the same each time
 	for _, id := range ids {
 		e := l.entries[id]
-		must := e.acked - e.cancelled
+		must, dropped := e.owed()
 		r.Unanswered += e.sends - e.acked
 		switch {
 		case e.seen < must:
@@ -234,6 +306,7 @@ func (l *ledger) judge() Report {
 			r.Twice += e.seen - must
 			l.fault("twice: %s, sent %d times, acknowledged %d, cancelled %d, seen %d", id, e.sends, e.acked, e.cancelled, e.seen)
 		}
+		l.judgePlugins(e, dropped, &r)
 		for _, due := range e.movedTo {
 			if e.seen >= must && !slices.Contains(e.dues, due) {
 				r.OffTime++
@@ -245,6 +318,32 @@ func (l *ledger) judge() Report {
 	up, restart := l.lateness()
 	r.Up, r.Restart = newLateness(up), newLateness(restart)
 	return r
+}
+
+// judgePlugins counts what went wrong where a plugin decides: an event that was dropped too seldom or too often, or for which
+// the webhook was not called, or again without need. The caller holds mu.
+func (l *ledger) judgePlugins(e *entry, dropped int, r *Report) {
+	switch {
+	case e.dropped < dropped:
+		r.Lost += dropped - e.dropped
+		l.fault("lost: %s, acknowledged %d times, cancelled %d, dropped by the filter %d", e.ID, e.acked, e.cancelled, e.dropped)
+	case e.dropped > dropped:
+		r.Twice += e.dropped - dropped
+		l.fault("twice: %s, acknowledged %d times, cancelled %d, dropped by the filter %d", e.ID, e.acked, e.cancelled, e.dropped)
+	}
+	if e.Topic != hookedTopic {
+		return
+	}
+	if e.seen > 0 && len(e.taken) == 0 {
+		r.Lost++
+		l.fault("lost: %s, in its topic, and the webhook was not called", e.ID)
+	}
+	cutOff, others := l.repeats(e)
+	r.HookedAgain += cutOff
+	if others > 0 {
+		r.Twice += others
+		l.fault("twice: %s, taken by the webhook's receiver at %d", e.ID, e.taken)
+	}
 }
 
 // lateUp is how late messages were so far that came due while the server ran.

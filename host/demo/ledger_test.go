@@ -122,10 +122,67 @@ func TestLedger(t *testing.T) {
 			l.arrived(place{"t", 0, 0}, "c", start+599, due)
 			l.audited(place{"t", 0, 0}, "c", start+599)
 		}, Report{Put: 1, Delivered: 1, Moved: 1, Early: 1}},
+		"filtered": {func(l *ledger) {
+			put(l, "p")
+			l.filtered("p")
+		}, Report{Put: 1, Filtered: 1}},
+		"neither filtered nor there": {func(l *ledger) { put(l, "p") }, Report{Put: 1, Lost: 1}},
+		"filtered and there": {func(l *ledger) {
+			put(l, "p")
+			l.filtered("p")
+			l.audited(place{"t", 0, 0}, "p", start+1000)
+		}, Report{Put: 1, Filtered: 1, Twice: 1}},
+		"filtered by two verdicts": {func(l *ledger) {
+			put(l, "p")
+			l.filtered("p")
+			l.filtered("p")
+		}, Report{Put: 1, Filtered: 2, Twice: 1}},
+		"filtered, and need not be": {func(l *ledger) {
+			put(l, "a")
+			l.filtered("a")
+			l.audited(place{"t", 0, 0}, "a", start+1000)
+		}, Report{Put: 1, Filtered: 1, Twice: 1}},
+		"webhook": {func(l *ledger) {
+			put(l, "h")
+			l.audited(place{"t", 0, 0}, "h", start+1000)
+			l.called("h", start+1001, false)
+		}, Report{Put: 1, Hooked: 1}},
+		"webhook met a busy receiver": {func(l *ledger) {
+			put(l, "h")
+			l.audited(place{"t", 0, 0}, "h", start+1000)
+			if l.called("h", start+1001, true) || !l.called("h", start+2001, true) {
+				panic("the second call is taken, and not the first")
+			}
+		}, Report{Put: 1, Hooked: 1, HookedBusy: 1}},
+		"no webhook": {func(l *ledger) {
+			put(l, "h")
+			l.audited(place{"t", 0, 0}, "h", start+1000)
+		}, Report{Put: 1, Lost: 1}},
+		"webhook twice": {func(l *ledger) {
+			put(l, "h")
+			l.audited(place{"t", 0, 0}, "h", start+1000)
+			l.called("h", start+1001, false)
+			l.called("h", start+5001, false)
+		}, Report{Put: 1, Hooked: 1, Twice: 1}},
+		"webhook twice, because of a kill": {func(l *ledger) {
+			put(l, "h")
+			l.down(time.UnixMilli(start+1500), time.UnixMilli(start+3000))
+			l.audited(place{"t", 0, 0}, "h", start+1000)
+			l.called("h", start+1001, false)
+			l.called("h", start+3001, false)
+		}, Report{Put: 1, Hooked: 1, HookedAgain: 1}},
+		"webhook twice, long before a kill": {func(l *ledger) {
+			put(l, "h")
+			l.down(time.UnixMilli(start+2500), time.UnixMilli(start+3000))
+			l.audited(place{"t", 0, 0}, "h", start+1000)
+			l.called("h", start+1001, false)
+			l.called("h", start+3001, false)
+		}, Report{Put: 1, Hooked: 1, Twice: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLedger([]Event{
 				{ID: "a", Level: 1}, {ID: "b", Level: 1}, {ID: "c", DelayMs: 1000, MoveAfterMs: 1, MoveByMs: -400},
+				{ID: "p", Level: 1, Topic: filteredTopic, Paid: true}, {ID: "h", Level: 1, Topic: hookedTopic},
 			})
 			c.story(l)
 			got := l.judge()
@@ -147,10 +204,10 @@ func TestLedger(t *testing.T) {
 
 // equal compares the counts.
 func equal(a, b Report) bool {
-	type counts [11]int
+	type counts [15]int
 	of := func(r Report) counts {
 		return counts{r.Put, r.Cancelled, r.Delivered, r.Lost, r.Twice, r.Early, r.Moved, r.OffTime, r.Replaced,
-			r.Unanswered, r.UnansweredStored}
+			r.Unanswered, r.UnansweredStored, r.Filtered, r.Hooked, r.HookedBusy, r.HookedAgain}
 	}
 	return of(a) == of(b)
 }
@@ -209,7 +266,7 @@ func TestSettled(t *testing.T) {
 
 func TestReportTable(t *testing.T) {
 	r := Report{
-		Put: 6000, Delivered: 5325, Cancelled: 675, Twice: 1, Unanswered: 3, UnansweredStored: 2,
+		Put: 6000, Delivered: 5025, Filtered: 300, Cancelled: 675, Hooked: 2900, HookedBusy: 60, HookedAgain: 3, Twice: 1, Unanswered: 3, UnansweredStored: 2,
 		Down: []Duration{Duration(1500 * time.Millisecond)}, Recover: []Duration{Duration(300 * time.Millisecond)},
 		Up:    Lateness{5000, Duration(1500 * time.Microsecond), Duration(9 * time.Millisecond), Duration(20 * time.Millisecond)},
 		Check: CheckClean, Took: Duration(20 * time.Second), Faults: []string{"twice: order-1"},
@@ -220,7 +277,8 @@ func TestReportTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"put  6,000  acknowledged, each after fsync\n", "puts sent again, since it cut off the answer: 3; stored before, and not again: 2\n",
-		"delivered  5,325", "cancelled    675", "twice      1", "lost      0",
+		"delivered  5,025", "filtered    300", "cancelled    675",
+		"webhooks  2,900  called by a plugin; 60 met a busy receiver, and came again; 3 again, since the kill cut off the answer\n", "twice      1", "lost      0",
 		"p50 1.5ms, p99 9ms, max 20ms (5,000 messages)", "ready again after 1.5s, of that start and recovery 300ms\n", "twice: order-1\n",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -242,6 +300,7 @@ func TestParseEvents(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing": "", "no JSON": "x", "level 0": `{"id":"a"}`, "level 4": `{"id":"a","level":4}`, "no id": `{"level":1}`,
 		"level and delay": `{"id":"a","level":1,"delay_ms":5}`, "both": `{"id":"a","level":1,"cancel_after_ms":1,"move_after_ms":1,"move_by_ms":1}`,
+		"paid elsewhere":  `{"id":"a","level":1,"topic":"reminders","paid":true}`,
 		"move by nothing": `{"id":"a","level":1,"move_after_ms":1}`, "move at no time": `{"id":"a","level":1,"move_by_ms":1}`,
 		"time": `{"at_ms":-1,"id":"a","level":1}`, "id twice": `{"id":"a","level":1}{"id":"a","level":1}`,
 	} {

@@ -15,6 +15,11 @@ type Report struct {
 	Cancelled int `json:"cancelled"` // while they waited
 	Moved     int `json:"moved"`     // while they waited
 	Delivered int `json:"delivered"`
+	Filtered  int `json:"filtered"` // dropped by the filter plugin, each by one verdict in the log
+
+	Hooked      int `json:"webhooks"`       // events that the delivery plugin's receiver took
+	HookedBusy  int `json:"webhooks_busy"`  // calls that it answered with 503; they came again
+	HookedAgain int `json:"webhooks_again"` // taken before the kill, which cut off the answer, and called again
 
 	Lost  int `json:"lost"`
 	Twice int `json:"twice"`
@@ -99,6 +104,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	row("put", r.Put, "acknowledged, each after fsync")
 	row("delivered", r.Delivered, "")
+	row("filtered", r.Filtered, "dropped by a plugin when they were due")
+	row("webhooks", r.Hooked, r.hooks())
 	row("cancelled", r.Cancelled, "while they waited")
 	row("moved", r.Moved, "to another time, while they waited")
 	row("lost", r.Lost, "")
@@ -137,6 +144,18 @@ func (r *Report) WriteTable(w io.Writer) error {
 	}
 	_, err := fmt.Fprintln(w, verdict)
 	return err
+}
+
+// hooks tells of the webhooks.
+func (r *Report) hooks() string {
+	note := "called by a plugin"
+	if r.HookedBusy > 0 {
+		note += fmt.Sprintf("; %s met a busy receiver, and came again", thousands(r.HookedBusy))
+	}
+	if r.HookedAgain > 0 {
+		note += fmt.Sprintf("; %s again, since the kill cut off the answer", thousands(r.HookedAgain))
+	}
+	return note
 }
 
 // thousands writes a number with commas.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +20,7 @@ import (
 type Config struct {
 	Events []Event
 	Exe    string // the program that has the verb serve
-	Dir    string // data directory, empty or new
+	Dir    string // data directory, empty or new; the configuration and the plugins go beside it
 	// KillAt are the times after the start at which the server is killed; it stays down for Down each time.
 	KillAt []time.Duration
 	Down   time.Duration
@@ -48,6 +50,7 @@ const group = "demo"
 type run struct {
 	cfg     Config
 	ledger  *ledger
+	conf    string // the server's configuration
 	began   time.Time
 	up      upstream
 	pending sync.WaitGroup // puts and cancels
@@ -65,7 +68,15 @@ func Run(asked context.Context, cfg Config) (Report, error) {
 	ctx, cancel := context.WithCancel(asked)
 	defer cancel()
 	r := &run{cfg: cfg, ledger: newLedger(cfg.Events), began: time.Now(), cancel: cancel}
-	server, err := Launch(ctx, cfg.Exe, cfg.Dir)
+	hooks, err := startReceiver(r.ledger)
+	if err != nil {
+		return Report{}, err
+	}
+	defer hooks.stop()
+	if r.conf, err = installPlugins(filepath.Dir(cfg.Dir), hooks.addr); err != nil {
+		return Report{}, err
+	}
+	server, err := r.launch(ctx)
 	if err != nil {
 		return Report{}, err
 	}
@@ -78,6 +89,7 @@ func Run(asked context.Context, cfg Config) (Report, error) {
 	for _, topic := range topics(cfg.Events) {
 		background.Go(func() { r.consume(consuming, topic) })
 	}
+	background.Go(func() { r.follow(consuming) })
 	r.pending.Go(func() { r.produce(ctx) })
 
 	r.watch(server)
@@ -117,6 +129,11 @@ func Run(asked context.Context, cfg Config) (Report, error) {
 		cfg.Progress(r.progress())
 	}
 	return out, nil
+}
+
+// launch starts a server on the files, with the plugins.
+func (r *run) launch(ctx context.Context) (*Process, error) {
+	return Launch(ctx, r.cfg.Exe, r.cfg.Dir, "-c", r.conf)
 }
 
 // topics lists the topics of events, in order of appearance.
@@ -176,7 +193,7 @@ func (r *run) killings(ctx context.Context, server *Process) (*Process, error) {
 			return nil, ctx.Err()
 		}
 		r.phase.Store(int32(Recovering))
-		next, err := Launch(ctx, r.cfg.Exe, r.cfg.Dir)
+		next, err := r.launch(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +237,7 @@ func (r *run) produce(ctx context.Context) {
 func (r *run) put(ctx context.Context, e *Event) {
 	body := string(e.Body)
 	envelope := httpapi.Envelope{
-		Body: &body, DelayLevel: e.Level, Time: e.time(), Key: e.ID, Tag: e.Tag, Properties: map[string]string{eventProperty: e.ID},
+		Body: &body, DelayLevel: e.Level, Time: e.time(), Key: e.ID, Tag: e.Tag, Properties: e.properties(),
 		IdempotencyKey: &e.ID,
 	}
 	var stored httpapi.Stored
@@ -249,6 +266,15 @@ func (r *run) put(ctx context.Context, e *Event) {
 			}
 		})
 	}
+}
+
+// properties are what the message carries beside key, tag and body.
+func (e *Event) properties() map[string]string {
+	p := map[string]string{eventProperty: e.ID}
+	if e.Paid {
+		p[paidProperty] = "true"
+	}
+	return p
 }
 
 // time is the event's delay, if it has no level.
@@ -397,7 +423,11 @@ func (r *run) audit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("demo: audit: %w", err)
 	}
+	sent := topics(r.cfg.Events)
 	for _, topic := range list.Topics {
+		if !slices.Contains(sent, topic.Name) {
+			continue // copies that a plugin's group tries again
+		}
 		for _, q := range topic.Queues {
 			for at := q.Min; at < q.Max; {
 				got, err := c.Pull(ctx, client.Pull{
