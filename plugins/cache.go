@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -24,16 +25,20 @@ import (
 
 // cache keeps compiled code in a directory of the operating system, because that is where the runtime wants it. The runtime
 // believes what it finds there: a cut file is an error for ever, and a flipped bit may be a jump into nowhere. So each module
-// has a directory of its own with the sums of its files beside it:
+// has a directory of its own with the sums of its files:
 //
-//	<version>/<digest of the metered module>/…    written by the runtime
-//	<version>/<digest of the metered module>.sum  lines of: SHA-256 in hexadecimal digits, a space, path
+//	<version>/<digest of the metered module>/code/…  written by the runtime
+//	<version>/<digest of the metered module>/SUM     lines of: SHA-256 in hexadecimal digits, a space, path
 //
 // Before the runtime may look, all files must have their sums and nothing else may be there. Otherwise, and when the runtime
-// fails with what it found, the directory is removed and made anew. The sum is written last, with a rename; a crash before
-// it leaves a directory that is not believed.
+// fails with what it found, the directory is removed and made anew. It is made under another name and renamed when it is whole,
+// and renamed before it is removed: so a crash leaves nothing that is believed, and processes that share the cache see each
+// other's entries whole or not at all. A process whose entry is removed while it looks compiles without the cache.
 //
-// Safe for concurrent use within a process. Processes that share a directory see each other's entries as whole or as damaged.
+// What is in the directory is run, and the sums lie beside it: so the directory of the version must belong to this user, and
+// nobody else may write there.
+//
+// Safe for concurrent use.
 type cache struct {
 	dir string   // with the version
 	fs  afero.Fs // dir
@@ -54,13 +59,16 @@ type CacheStats struct {
 // version, the architecture and the operating system are part of the directory's name as well.
 const rewriteVersion = "tw2"
 
-// keepModules is how many modules stay in the cache; the ones used longest ago go.
+// keepModules is how many modules stay in the cache; the ones compiled longest ago go.
 const keepModules = 32
 
 func openCache(dir string, log *slog.Logger) (*cache, error) {
 	version := strings.Join([]string{rewriteVersion, wazeroVersion(), runtime.GOOS, runtime.GOARCH}, "-")
 	if err := os.MkdirAll(filepath.Join(dir, version), 0o700); err != nil {
 		return nil, fmt.Errorf("plugins: cache: %w", err)
+	}
+	if err := trusted(filepath.Join(dir, version)); err != nil {
+		return nil, err
 	}
 	c := &cache{dir: filepath.Join(dir, version), log: log}
 	base := afero.NewBasePathFs(afero.NewOsFs(), dir)
@@ -75,7 +83,27 @@ func openCache(dir string, log *slog.Logger) (*cache, error) {
 			base.RemoveAll(o.Name())
 		}
 	}
+	if half, err := filepath.Glob(filepath.Join(c.dir, "*"+unfinished)); err == nil {
+		for _, h := range half { // what a crash left; another process that is at it right now does without
+			os.RemoveAll(h)
+		}
+	}
 	return c, nil
+}
+
+// trusted says why what is in a directory must not be run.
+func trusted(dir string) error {
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a directory")
+	}
+	if err == nil {
+		err = private(info)
+	}
+	if err != nil {
+		return fmt.Errorf("plugins: cache %s: %w", dir, err)
+	}
+	return nil
 }
 
 func wazeroVersion() string {
@@ -101,6 +129,11 @@ func (c *cache) stats() CacheStats {
 func (c *cache) use(digest [sha256.Size]byte, compile func(wazero.CompilationCache) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := trusted(c.dir); err != nil { // it may have changed since the start
+		c.log.Warn("plugin cache not used", "err", err)
+		c.count.Misses++
+		return compile(nil)
+	}
 	name := hex.EncodeToString(digest[:])
 	found, err := c.verify(name)
 	if err != nil {
@@ -119,39 +152,69 @@ func (c *cache) use(digest [sha256.Size]byte, compile func(wazero.CompilationCac
 		c.remove(name)
 	}
 	c.count.Misses++
-	if err := c.with(name, compile); err != nil {
-		c.remove(name)
-		return err
-	}
-	if err := c.seal(name); err != nil {
+	if err := c.fill(name, compile); err != nil {
 		c.log.Warn("plugin cache not written", "entry", name, "err", err)
-		c.remove(name)
+		return compile(nil)
 	}
 	c.prune(name)
 	return nil
 }
 
-// with compiles with the runtime's cache in the module's directory.
-func (c *cache) with(name string, compile func(wazero.CompilationCache) error) error {
-	wc, err := wazero.NewCompilationCacheWithDir(filepath.Join(c.dir, name))
+// unfinished ends the names of directories that are being made or removed.
+const unfinished = ".tmp"
+
+// fill compiles into a directory of its own and lets it take the entry's place when it is whole. The error is that of compile,
+// or says why there is no directory; what happens after compile succeeded is only logged.
+func (c *cache) fill(name string, compile func(wazero.CompilationCache) error) error {
+	dir, err := os.MkdirTemp(c.dir, name+".*"+unfinished)
 	if err != nil {
-		c.log.Warn("plugin cache not usable", "entry", name, "err", err)
-		return compile(nil)
+		return err
+	}
+	if err := c.with(filepath.Base(dir), compile); err != nil {
+		os.RemoveAll(dir)
+		return err
+	}
+	err = c.seal(filepath.Base(dir))
+	if err == nil {
+		err = os.Rename(dir, filepath.Join(c.dir, name))
+	}
+	if err != nil { // another process was faster, as a rule
+		c.log.Info("plugin cache not written", "entry", name, "err", err)
+		os.RemoveAll(dir)
+	}
+	return nil
+}
+
+// with compiles with the runtime's cache in the directory of an entry.
+func (c *cache) with(name string, compile func(wazero.CompilationCache) error) error {
+	wc, err := wazero.NewCompilationCacheWithDir(filepath.Join(c.dir, name, "code"))
+	if err != nil {
+		return err
 	}
 	return compile(wc) // which closes it when the code is not needed any more
 }
 
+// remove takes an entry away, from others' sight at once.
 func (c *cache) remove(name string) {
-	c.fs.Remove(name + ".sum")
-	c.fs.RemoveAll(name)
+	gone, err := os.MkdirTemp(c.dir, name+".*"+unfinished)
+	if err == nil {
+		err = os.Rename(filepath.Join(c.dir, name), filepath.Join(gone, "entry"))
+		os.RemoveAll(gone)
+	}
+	if err != nil {
+		os.RemoveAll(filepath.Join(c.dir, name))
+	}
 }
 
-// sums returns the files of a module with their SHA-256, sorted.
+// sums returns the files of an entry with their SHA-256, sorted.
 func (c *cache) sums(name string) ([]string, error) {
 	var lines []string
 	err := afero.Walk(c.fs, name, func(file string, info fs.FileInfo, err error) error {
-		if err != nil || info.IsDir() {
+		switch {
+		case err != nil || info.IsDir() || file == filepath.Join(name, sumFile):
 			return err
+		case !info.Mode().IsRegular(): // a link, which may lead to something else by the time that the runtime follows it
+			return fmt.Errorf("%s is not a regular file", file)
 		}
 		f, err := c.fs.Open(file)
 		if err != nil {
@@ -162,7 +225,7 @@ func (c *cache) sums(name string) ([]string, error) {
 		if _, err := io.Copy(h, f); err != nil {
 			return err
 		}
-		lines = append(lines, hex.EncodeToString(h.Sum(nil))+" "+filepath.ToSlash(file))
+		lines = append(lines, hex.EncodeToString(h.Sum(nil))+" "+strings.TrimPrefix(filepath.ToSlash(file), name+"/"))
 		return nil
 	})
 	sort.Strings(lines)
@@ -171,10 +234,13 @@ func (c *cache) sums(name string) ([]string, error) {
 
 // verify says whether the module's code is there and whole. An error means that something is there and is not whole.
 func (c *cache) verify(name string) (bool, error) {
-	_, dirErr := c.fs.Stat(name)
-	f, err := c.fs.Open(name + ".sum")
+	info, dirErr := os.Lstat(filepath.Join(c.dir, name))
+	if dirErr == nil && !info.IsDir() {
+		return false, errors.New("it is not a directory")
+	}
+	f, err := c.fs.Open(filepath.Join(name, sumFile))
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && errors.Is(dirErr, fs.ErrNotExist):
+	case errors.Is(dirErr, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("no sums: %w", err)
@@ -194,17 +260,16 @@ func (c *cache) verify(name string) (bool, error) {
 	return true, nil
 }
 
+// sumFile has the sums of all other files of an entry.
+const sumFile = "SUM"
+
 // seal writes the sums, last of all.
 func (c *cache) seal(name string) error {
 	lines, err := c.sums(name)
 	if err != nil {
 		return err
 	}
-	tmp := name + ".tmp"
-	if err := afero.WriteFile(c.fs, tmp, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		return err
-	}
-	return c.fs.Rename(tmp, name+".sum")
+	return afero.WriteFile(c.fs, filepath.Join(name, sumFile), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
 
 // prune removes the modules that were compiled longest ago, but not keep.
@@ -213,16 +278,11 @@ func (c *cache) prune(keep string) {
 	if err != nil {
 		return
 	}
-	var sums []fs.FileInfo
-	for _, i := range infos {
-		if path.Ext(i.Name()) == ".sum" {
-			sums = append(sums, i)
-		}
-	}
-	sort.Slice(sums, func(a, b int) bool { return sums[a].ModTime().After(sums[b].ModTime()) })
-	for _, s := range sums[min(len(sums), keepModules):] {
-		if name := strings.TrimSuffix(s.Name(), ".sum"); name != keep {
-			c.remove(name)
+	infos = slices.DeleteFunc(infos, func(i fs.FileInfo) bool { return path.Ext(i.Name()) == unfinished })
+	sort.Slice(infos, func(a, b int) bool { return infos[a].ModTime().After(infos[b].ModTime()) })
+	for _, i := range infos[min(len(infos), keepModules):] {
+		if i.Name() != keep {
+			c.remove(i.Name())
 		}
 	}
 }

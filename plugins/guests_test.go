@@ -65,6 +65,31 @@ func TestGoGuest(t *testing.T) {
 	}
 }
 
+// TestGoGuestExits: a program that ends itself has ended for one record.
+func TestGoGuestExits(t *testing.T) {
+	p := load(t, open(t, plugins.Options{}), buildGo(t), goSpec())
+	a := decide(t, p, filter, bodies("a", "x", "d"))
+	if got := actions(a); got != "keep dead_letter:3(exit) drop:7" || a.Deaths != 1 || p.Stats().Instances != 1 {
+		t.Errorf("%s with %d deaths, %d instances", got, a.Deaths, p.Stats().Instances)
+	}
+}
+
+// TestGoGuestLeavesGoroutines: a goroutine that a record leaves behind runs when a later one waits. When it then spends that one's
+// budget, the instance ends with it, and the record is decided by a fresh one.
+func TestGoGuestLeavesGoroutines(t *testing.T) {
+	p := load(t, open(t, plugins.Options{}), buildGo(t), goSpec())
+	if got := actions(decide(t, p, filter, bodies("g", "d", "a"))); got != "keep drop:7 keep" {
+		t.Fatal(got)
+	}
+	a := decide(t, p, filter, bodies("d", "z", "d"))
+	if got := actions(a); got != "drop:7 keep drop:7" || a.Deaths != 1 || p.Stats().Started != 2 {
+		t.Errorf("%s with %d deaths, %d instances were started", got, a.Deaths, p.Stats().Started)
+	}
+	if a := decide(t, p, filter, bodies("z")); actions(a) != "keep" || a.Deaths != 0 {
+		t.Errorf("then %s with %d deaths", actions(a), a.Deaths)
+	}
+}
+
 // TestGoGuestMemory: too little memory for a Go guest is an error of loading that says so.
 func TestGoGuestMemory(t *testing.T) {
 	s := goSpec()
@@ -111,7 +136,8 @@ func TestGoGuestCache(t *testing.T) {
 	}
 }
 
-// TestGuestsSameWithFuel: what compilers make of real programs gives the same with and without fuel.
+// TestGuestsSameWithFuel: what compilers make of real programs gives the same with and without fuel. The slices are small, so
+// that the guests pass through the runtime hundreds of times, at each place that a check stands.
 func TestGuestsSameWithFuel(t *testing.T) {
 	for name, build := range map[string]func(testing.TB) []byte{"go": buildGo, "c": buildC, "as": buildAS} {
 		t.Run(name, func(t *testing.T) {
@@ -120,13 +146,14 @@ func TestGuestsSameWithFuel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			metered, _, err := fuel.Rewrite(m, fuel.Options{Initial: 1 << 40, MemoryPages: 256})
+			metered, _, err := fuel.Rewrite(m, fuel.Options{Initial: 1 << 40, MemoryPages: 256, Slice: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
-			records := bodies("a", "d", "", `{"paid":true}`, `{"paid": [{"a":"}\""}]}`, `{"x":1,"paid":"y"}`, "c", "l", strings.Repeat("y", 100))
+			records := bodies("a", "d", "", `{"paid":true}`, `{"paid": [{"a":"}\""}]}`, `{"x":1,"paid":"y"}`, "c", "l", strings.Repeat("y", 100),
+				`{"x":[`+strings.Repeat(`{"paid":false,"s":"\u00e4"},`, 800)+`0],"paid":true}`)
 			a, b := bareModule(t, wazero.NewRuntimeConfigCompiler(), plain), bareModule(t, wazero.NewRuntimeConfigCompiler(), metered)
-			for _, hook := range []string{"tw_filter", "tw_transform"} {
+			for _, hook := range []string{"tw_filter", "tw_transform", "tw_prepare", "tw_result", "tw_filter"} {
 				want, got := bareBatch(t, a, hook, records), bareBatch(t, b, hook, records)
 				if !bytes.Equal(want, got) {
 					t.Errorf("%s: the batches differ", hook)

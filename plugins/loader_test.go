@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -202,103 +200,6 @@ func TestLoaderOpenErrors(t *testing.T) {
 	}
 	if _, err := l.Open(ctx, "p.wasm", spec(), 0); !errors.Is(err, plugins.ErrClosed) {
 		t.Errorf("after Close: %v", err)
-	}
-}
-
-// TestCacheHeals: whatever happened to the files of the cache, the plugin starts and answers the same, and the next start
-// finds them whole.
-func TestCacheHeals(t *testing.T) {
-	dir := t.TempDir()
-	start := func(want plugins.CacheStats, why string) {
-		t.Helper()
-		r, err := plugins.NewRuntime(plugins.Options{CacheDir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := r.Load(ctx, plugintest.Scripted(), spec())
-		if err != nil {
-			t.Fatalf("%s: %v", why, err)
-		}
-		p, err := r.NewPlugin(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := actions(decide(t, p, filter, bodies("a", "!", "d"))); got != "keep dead_letter(trap) drop:7" {
-			t.Errorf("%s: %s", why, got)
-		}
-		if got := r.CacheStats(); got != want {
-			t.Errorf("%s: %+v, want %+v", why, got, want)
-		}
-		if err := errors.Join(p.Close(), r.Close()); err != nil {
-			t.Error(err)
-		}
-	}
-	hit, miss, heal := plugins.CacheStats{Hits: 1}, plugins.CacheStats{Misses: 1}, plugins.CacheStats{Misses: 1, Healed: 1}
-	start(miss, "empty")
-	start(hit, "second start")
-	files := func() (code, sum string) {
-		filepath.Walk(dir, func(p string, info fs.FileInfo, err error) error {
-			if err == nil && !info.IsDir() {
-				if strings.HasSuffix(p, ".sum") {
-					sum = p
-				} else {
-					code = p
-				}
-			}
-			return nil
-		})
-		return code, sum
-	}
-	edit := func(f func(b []byte) []byte) func(name string) error {
-		return func(name string) error {
-			b, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			return os.WriteFile(name, f(b), 0o600)
-		}
-	}
-	flip := func(at int) func(b []byte) []byte {
-		return func(b []byte) []byte { b[min(at, len(b)-1)] ^= 1; return b }
-	}
-	for _, c := range []struct {
-		name   string
-		sum    bool
-		damage func(name string) error
-	}{
-		{"cut", false, edit(func(b []byte) []byte { return b[:len(b)/2] })},
-		{"empty", false, edit(func(b []byte) []byte { return nil })},
-		{"header flipped", false, edit(flip(2))},
-		{"offsets flipped", false, edit(flip(40))},
-		{"code flipped", false, edit(flip(2000))},
-		{"removed", false, os.Remove},
-		{"sum flipped", true, edit(flip(3))},
-		{"sum removed", true, os.Remove},
-		{"another file", false, func(name string) error { return os.WriteFile(name+"x", []byte("x"), 0o600) }},
-	} {
-		code, sum := files()
-		name := code
-		if c.sum {
-			name = sum
-		}
-		if err := c.damage(name); err != nil {
-			t.Fatal(err)
-		}
-		start(heal, c.name)
-		start(hit, c.name+", then")
-	}
-	// What an older version left goes; what is not ours stays.
-	for _, d := range []string{"tw0-v1-linux-amd64", "mine"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	start(hit, "old versions")
-	if _, err := os.Stat(filepath.Join(dir, "tw0-v1-linux-amd64")); !os.IsNotExist(err) {
-		t.Error("the cache of an older version is still there")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "mine")); err != nil {
-		t.Error(err)
 	}
 }
 

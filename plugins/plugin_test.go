@@ -517,56 +517,6 @@ func TestDecideOutputBeforeQuarantine(t *testing.T) {
 	})
 }
 
-// TestOutputLimits: an output of exactly the limit is taken, one byte or record more is not, and it may touch the batch but not
-// lie over it.
-func TestOutputLimits(t *testing.T) {
-	two, err := abi.AppendBatch(nil, abi.Head{}, []abi.Record{{Body: []byte("a")}, {Body: []byte("b")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := len(output("out"))
-	batch := abi.Size(bodies("a"))
-	for _, c := range []struct {
-		name      string
-		at, bytes int
-		edit      func(l *plugins.Limits)
-		out       []byte
-		want      string
-	}{
-		{"exactly the bytes", 1024, size, func(l *plugins.Limits) { l.OutBytesMax = size }, output("out"), "replace"},
-		{"a byte more", 1024, size, func(l *plugins.Limits) { l.OutBytesMax = size - 1 }, output("out"), "dead_letter(protocol)"},
-		{"exactly the records", 1024, len(two), func(l *plugins.Limits) { l.OutPerRecord = 2 }, two, "replace"},
-		{"a record more", 1024, len(two), func(l *plugins.Limits) { l.OutPerRecord = 1 }, two, "dead_letter(protocol)"},
-		{"right before the batch", 65536 - size, size, nil, output("out"), "replace"},
-		{"a byte into the batch", 65536 - size + 1, size, nil, nil, "dead_letter(protocol)"},
-		{"right behind the batch", 65536 + batch, size, nil, output("out"), "replace"},
-		{"over the end of the batch", 65536 + batch - 8, size, nil, nil, "dead_letter(protocol)"},
-		{"at the end of the memory", 2<<16 - size, size, nil, output("out"), "replace"},
-		{"a byte over the end", 2<<16 - size + 1, size, nil, nil, "dead_letter(protocol)"},
-		{"around the end of 32 bits", -8, size, nil, nil, "dead_letter(protocol)"},
-		{"everything", 0, -1, nil, nil, "dead_letter(protocol)"},
-	} {
-		m := plugintest.Guest()
-		m.Data(1024, string(c.out))
-		copied := ""
-		if c.out != nil && c.at != 1024 {
-			copied = fmt.Sprintf("i32.const %d i32.const 1024 i32.const %d memory.copy", c.at, len(c.out))
-		}
-		m.Hook("tw_transform", fmt.Sprintf("%s local.get $b i32.const %d i32.store offset=32 local.get $b i32.const %d i32.store offset=36 i64.const 6", copied, c.at, c.bytes))
-		engines(t, func(t *testing.T, r *plugins.Runtime) {
-			s := spec()
-			if c.edit != nil {
-				c.edit(&s.Limits)
-			}
-			call := filter
-			call.Hook = abi.Transform
-			if got := actions(decide(t, load(t, r, m.Bytes(), s), call, bodies("a"))); got != c.want {
-				t.Errorf("%s: %s, want %s", c.name, got, c.want)
-			}
-		})
-	}
-}
-
 // TestLogs: what a plugin writes is one line, and no more lines than its rate.
 func TestLogs(t *testing.T) {
 	m := plugintest.GuestWith(func(m *plugintest.Module) { m.Import("tw_v1", "log", "i32 i32 i32 -> i32") })

@@ -31,6 +31,7 @@ const Slice = 20_000
 type Options struct {
 	Initial     int64  // fuel that the start function finds, in units
 	MemoryPages uint32 // most pages of memory, each 64 KiB; 1 to 65,536
+	Slice       int64  // fuel between two passages through the runtime; Slice if zero
 }
 
 // Stats say what was added.
@@ -51,6 +52,9 @@ func Rewrite(m *wasm.Module, o Options) ([]byte, Stats, error) {
 	if m.Memory.Min > o.MemoryPages {
 		return nil, Stats{}, &wasm.Error{Kind: wasm.ErrLimit, Where: "memory section",
 			Reason: fmt.Sprintf("begins with %d pages of memory, at most %d", m.Memory.Min, o.MemoryPages)}
+	}
+	if o.Slice == 0 {
+		o.Slice = Slice
 	}
 	w := &writer{m: m, o: o, out: []byte("\x00asm\x01\x00\x00\x00")}
 	// Sections that get something at their end, in their order; those that the module lacks are made.
@@ -103,7 +107,7 @@ func (w *writer) section(id byte, body []byte) {
 		}
 		body = wasm.AppendU32(wasm.AppendU32([]byte{1, 1}, w.m.Memory.Min), top)
 	case wasm.SectionGlobal:
-		first := min(w.o.Initial, Slice)
+		first := min(w.o.Initial, w.o.Slice)
 		entries := append(wasm.AppendS64([]byte{wasm.I64, 1, 0x42}, first), 0x0b)
 		entries = append(wasm.AppendS64(append(entries, wasm.I64, 1, 0x42), w.o.Initial-first), 0x0b)
 		body = grown(body, len(w.m.Globals), entries, 2)
@@ -190,7 +194,7 @@ func (w *writer) refill(dst []byte) []byte {
 	const slice, rest = 0, 1
 	dst = append(dst, 1, 1, wasm.I64)         // a local: what is missing
 	dst = append(dst, 0x41, 0, 0x40, 0, 0x1a) // memory.grow by 0, drop
-	dst = wasm.AppendS64(append(dst, 0x42), Slice)
+	dst = wasm.AppendS64(append(dst, 0x42), w.o.Slice)
 	get(slice)
 	dst = append(dst, 0x7d, 0x22, 0) // i64.sub, local.tee: missing = Slice - slice
 	get(rest)

@@ -24,13 +24,16 @@ var engines = map[string]wazero.RuntimeConfig{
 	"interpreter": wazero.NewRuntimeConfigInterpreter(),
 }
 
-func rewrite(t testing.TB, file []byte) []byte {
+func rewrite(t testing.TB, file []byte) []byte { return sliced(t, file, 0) }
+
+// sliced is rewrite with slices of another size.
+func sliced(t testing.TB, file []byte, slice int64) []byte {
 	t.Helper()
 	m, err := wasm.Parse(file, wasm.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := fuel.Rewrite(m, fuel.Options{Initial: 1 << 40, MemoryPages: 16})
+	out, _, err := fuel.Rewrite(m, fuel.Options{Initial: 1 << 40, MemoryPages: 16, Slice: slice})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,20 +360,30 @@ func (g *generator) expr() string {
 	return "local.get " + g.local()
 }
 
-// sameResult runs a module with and without fuel and compares results, memory and traps.
+// sameResult runs a module without fuel, with fuel, and with fuel in slices so small that nearly every check passes through the
+// runtime, and compares results, memory, traps and what was used.
 func sameResult(t *testing.T, config wazero.RuntimeConfig, file []byte, args ...uint64) {
 	t.Helper()
 	plain, m := instantiate(t, config, file), metered(t, config, file)
+	small := instantiate(t, config, sliced(t, file, 3))
+	s := meter{small, tank(small)}
 	for range 2 {
 		want, wantErr := plain.ExportedFunction("f").Call(ctx, args...)
-		got, _, err := m.run(1<<40, "f", args...)
+		got, used, err := m.run(1<<40, "f", args...)
+		s.mod.ExportedGlobal(fuel.ExportSlice).(api.MutableGlobal).Set(0) // so that the first check passes already
+		s.mod.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal).Set(1 << 40)
+		again, againErr := s.mod.ExportedFunction("f").Call(ctx, args...)
 		if (err == nil) != (wantErr == nil) || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("with fuel %v, %v; without %v, %v", got, err, want, wantErr)
 		}
+		if (err == nil) != (againErr == nil) || fmt.Sprint(got) != fmt.Sprint(again) || used != 1<<40-s.tank.Left() {
+			t.Fatalf("with fuel %v, %v, %d used; in slices %v, %v, %d", got, err, used, again, againErr, 1<<40-s.tank.Left())
+		}
 		a, _ := plain.Memory().Read(0, plain.Memory().Size())
-		b, _ := m.mod.Memory().Read(0, m.mod.Memory().Size())
-		if !bytes.Equal(a, b) {
-			t.Fatal("the memories differ")
+		for _, other := range []api.Module{m.mod, s.mod} {
+			if b, _ := other.Memory().Read(0, other.Memory().Size()); !bytes.Equal(a, b) {
+				t.Fatal("the memories differ")
+			}
 		}
 		if err != nil {
 			return

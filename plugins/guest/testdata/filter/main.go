@@ -3,6 +3,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/tidewheel/tidewheel/plugins/guest"
@@ -36,6 +38,14 @@ func init() {
 			for {
 				hold = append(hold, make([]byte, 1<<20))
 			}
+		case 'x':
+			os.Exit(3)
+		case 'g': // a goroutine that is left behind and never ends
+			go func() {
+				for {
+					runtime.Gosched()
+				}
+			}()
 		case 'l':
 			guest.Log("seen " + string(r.Key))
 		case 'd':
