@@ -73,9 +73,12 @@ func TestGoldenDirectory(t *testing.T) {
 	if *updateFormat {
 		disk := crashfs.New(crashfs.Options{})
 		notes := writeFormat(t, disk)
-		saveFormat(t, disk, notes)
+		saveFormat(t, disk, formatDir, func(name string) bool { return path.Base(name) != "next" })
+		if err := os.WriteFile(formatDir+".handles", []byte(strings.Join(notes, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	s := enginetest.Open(t, enginetest.Config{FS: loadFormat(t), Options: formatOptions(), Clock: enginetest.NewClock(enginetest.Epoch)})
+	s := enginetest.Open(t, enginetest.Config{FS: loadFormat(t, formatDir), Options: formatOptions(), Clock: enginetest.NewClock(enginetest.Epoch)})
 	if got, want := s.Stats().Pending, int64(72); got != want {
 		t.Errorf("%d messages wait, want %d", got, want)
 	}
@@ -120,7 +123,7 @@ func TestGoldenDirectory(t *testing.T) {
 // TestNewerFormatIsRefused makes the directory one of a later version: its meta says so, and nothing else is looked at.
 // What each other kind of file does is a test of its package.
 func TestNewerFormatIsRefused(t *testing.T) {
-	disk := loadFormat(t)
+	disk := loadFormat(t, formatDir)
 	f, err := disk.OpenFile("meta", os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -164,16 +167,17 @@ func list(t *testing.T, disk vfs.FS, dir string) (names []string) {
 	return names
 }
 
-func saveFormat(t *testing.T, disk vfs.FS, notes []string) {
+// saveFormat writes the files of a store that some says yes to.
+func saveFormat(t *testing.T, disk vfs.FS, dir string, some func(name string) bool) {
 	t.Helper()
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	must(os.RemoveAll(formatDir))
+	must(os.RemoveAll(dir))
 	for _, name := range list(t, disk, ".") {
-		if name == "lock" || path.Base(name) == "next" {
+		if name == "lock" || !some(name) {
 			continue
 		}
 		f, err := disk.OpenFile(name, os.O_RDONLY, 0)
@@ -184,21 +188,20 @@ func saveFormat(t *testing.T, disk vfs.FS, notes []string) {
 		if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
 			t.Fatal(err)
 		}
-		to := filepath.Join(formatDir, filepath.FromSlash(name))
+		to := filepath.Join(dir, filepath.FromSlash(name))
 		must(os.MkdirAll(filepath.Dir(to), 0o755))
 		must(os.WriteFile(to, b, 0o644))
 	}
-	must(os.WriteFile(formatDir+".handles", []byte(strings.Join(notes, "\n")+"\n"), 0o644))
 }
 
-func loadFormat(t *testing.T) *crashfs.FS {
+func loadFormat(t *testing.T, dir string) *crashfs.FS {
 	t.Helper()
 	disk := crashfs.New(crashfs.Options{})
-	err := filepath.WalkDir(formatDir, func(name string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, _ := filepath.Rel(formatDir, name)
+		rel, _ := filepath.Rel(dir, name)
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
 			return disk.MkdirAll(rel, 0o700)

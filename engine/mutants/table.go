@@ -500,7 +500,7 @@ var table = []mutant{
 		file: "engine/decide.go",
 		old:  "w.staged = t.Staged() && !p.Unstaged",
 		new:  "w.staged = t.Staged() && !p.Unstaged && p.Level > 0",
-		pkg:  engineDir, test: "^TestStage$",
+		pkg:  engineDir, test: "^TestUnstage$",
 	},
 	{
 		name: "waits-for-the-stage", breaks: "a message waits for its topic, and the stage's delivery takes it off",
