@@ -164,8 +164,12 @@ func TestDocsCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more, err := filepath.Glob(root + "docs/plugins/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := 0
-	for _, page := range append(pages, root+"README.md") {
+	for _, page := range append(append(pages, more...), root+"README.md") {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -108,7 +108,7 @@ func (a *app) installPlugin(configFile string, d author.Deployment, m *authored)
 	a.warn(out.Warnings)
 	next := "a running server takes it over when it reads its configuration again: kill -HUP PID"
 	if done.Made {
-		next = "tidewheel serve --config " + done.Config + " --data DIR"
+		next = "tidewheel serve --config " + done.Config
 	}
 	fmt.Fprintln(a.stderr, "next:", next)
 	return nil

@@ -41,6 +41,9 @@ func Install(configFile string, d Deployment, module []byte) (Installed, error) 
 	if err != nil {
 		return done, err
 	}
+	if done.Made {
+		old = []byte(newConfig)
+	}
 	next, updated := repinned(old, d)
 	if done.Updated = updated; !updated {
 		next = old
@@ -80,6 +83,11 @@ func Install(configFile string, d Deployment, module []byte) (Installed, error) 
 	}
 	return done, replace(configFile, next)
 }
+
+// newConfig is what a configuration that Install makes begins with: enough for a server.
+const newConfig = `# "tidewheel config docs" explains every key.
+data_dir = "data" # beside this file
+`
 
 // tableOf is the table of a plugin; nil without one.
 func tableOf(cfg *config.Config, name string) *config.PluginTable {

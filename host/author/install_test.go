@@ -36,7 +36,9 @@ func TestInstall(t *testing.T) {
 
 	old, _ := os.ReadFile(file)
 	old = bytes.ReplaceAll(old, []byte("json = true"), []byte("json = false"))
-	old = append([]byte("# mine\n[[plugin]] # another\nname = 'q'\nfile = \"q.wasm\"\nsha256 = \""+strings.Repeat("0", 64)+"\" # q's\nhooks = [\"filter\"]\nmatch = [\"x\"]\non_error = \"drop\"\n\n"), old...)
+	head, table, _ := strings.Cut(string(old), "\n\n")
+	old = []byte(head + "\n\n# mine\n[[plugin]] # another\nname = 'q'\nfile = \"q.wasm\"\nsha256 = \"" + strings.Repeat("0", 64) +
+		"\" # q's\nhooks = [\"filter\"]\nmatch = [\"x\"]\non_error = \"drop\"\n\n" + table)
 	if err := os.WriteFile(file, old, 0o666); err != nil {
 		t.Fatal(err)
 	}
