@@ -194,3 +194,23 @@ func bareBatch(t *testing.T, mod api.Module, hook string, records []abi.Record) 
 	}
 	return append(append([]byte(nil), view...), out...)
 }
+// TestGoGuestFirstRecord: with the default budget a Go plugin may read its records with encoding/json, which sets up more on the
+// first record of an instance than a record may spend.
+func TestGoGuestFirstRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and compiles a Go guest")
+	}
+	s := plugins.Spec{Name: "p", Policy: plugins.Policy{OnError: plugins.OnErrorDeadLetter}}
+	p := load(t, open(t, plugins.Options{}), built(t, jsonGuest), s)
+	body := `{"tenant":"acme","amount":3,"paid":false,"text":"` + strings.Repeat("x", 900) + `"}`
+	for range 2 {
+		if got := actions(decide(t, p, filter, bodies(body))); got != "keep" {
+			t.Fatal(got)
+		}
+	}
+	s.Limits.FuelBase = 20_000
+	p = load(t, open(t, plugins.Options{}), built(t, jsonGuest), s)
+	if got := actions(decide(t, p, filter, bodies(body))); got != "dead_letter(fuel)" {
+		t.Errorf("with a smaller base: %s; then the default need not be what it is", got)
+	}
+}

@@ -50,7 +50,7 @@ func spec() plugins.Spec {
 	return plugins.Spec{
 		Name:   "p",
 		Policy: plugins.Policy{OnError: plugins.OnErrorDeadLetter},
-		Limits: plugins.Limits{MemoryMax: 1 << 20, Instances: 1, FuelPerRecord: 20_000, RecordBytes: 1 << 18},
+		Limits: plugins.Limits{MemoryMax: 1 << 20, Instances: 1, FuelBase: 20_000, FuelPerRecord: 20_000, RecordBytes: 1 << 18},
 	}
 }
 

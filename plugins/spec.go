@@ -83,12 +83,16 @@ type Grants struct {
 	Match   bool // match
 }
 
+// DefaultFuelBase is Limits.FuelBase when it is zero. It is more than most calls need: what a Go guest sets up once, on the first
+// record that it reads with encoding/json, would otherwise be that record's fault, in each new instance again.
+const DefaultFuelBase = 1_000_000
+
 // Limits bound a plugin. Zero fields take the defaults that are named.
 type Limits struct {
 	BinaryMax      int    // bytes of the file; 16 MiB
 	MemoryMax      int64  // bytes of memory of one instance, in steps of 64 KiB; 16 MiB; a Go guest needs 8 MiB
 	FuelInit       int64  // start, _initialize, tw_configure, tw_alloc; 50 million
-	FuelBase       int64  // a call without records; 20,000
+	FuelBase       int64  // a call without records; DefaultFuelBase, 1 million
 	FuelPerRecord  int64  // what each record adds; 200,000
 	FuelCallMax    int64  // most of one call; 10 million
 	BatchMax       int    // records of a call; 256
@@ -124,7 +128,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.BinaryMax, 16<<20)
 	set64(&l.MemoryMax, 16<<20)
 	set64(&l.FuelInit, 50_000_000)
-	set64(&l.FuelBase, 20_000)
+	set64(&l.FuelBase, DefaultFuelBase)
 	set64(&l.FuelPerRecord, 200_000)
 	set64(&l.FuelCallMax, 10_000_000)
 	set(&l.BatchMax, 256)

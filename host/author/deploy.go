@@ -112,7 +112,7 @@ func (d Deployment) table(b *strings.Builder, name string, hooks []string) {
 	}
 	if d.FuelPerRecord > 0 {
 		row("fuel_per_record", strconv.FormatInt(d.FuelPerRecord, 10), "")
-		if most := d.FuelPerRecord + 20_000; most > 10_000_000 { // a call of one record has to fit
+		if most := d.FuelPerRecord + plugins.DefaultFuelBase; most > 10_000_000 { // a call of one record has to fit
 			row("fuel_call_max", strconv.FormatInt(most, 10), "")
 		}
 	}

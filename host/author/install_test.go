@@ -166,7 +166,7 @@ func TestInstallTwo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := cfg.Plugins[1].Limits; l.MemoryMax != 8<<20 || l.FuelPerRecord != 20_000_000 || l.FuelCallMax != 20_020_000 {
+	if l := cfg.Plugins[1].Limits; l.MemoryMax != 8<<20 || l.FuelPerRecord != 20_000_000 || l.FuelCallMax != 21_000_000 {
 		t.Errorf("%+v", l)
 	}
 }

@@ -37,7 +37,7 @@ const seed = 1
 // Open loads a module. The error is that of plugins.Runtime.Load.
 func Open(ctx context.Context, module []byte, set Setting) (*Session, error) {
 	limits := plugins.Limits{MemoryMax: set.MemoryMax, FuelPerRecord: set.FuelPerRecord}
-	limits.FuelCallMax = max(10_000_000, set.FuelPerRecord+20_000)
+	limits.FuelCallMax = max(10_000_000, set.FuelPerRecord+plugins.DefaultFuelBase)
 	return OpenSpec(ctx, module, plugins.Spec{
 		Name: "plugin", Policy: plugins.Policy{OnError: plugins.OnErrorDeadLetter}, Grants: AllGrants, Limits: limits, Config: set.Config,
 	}, plugins.Options{CacheDir: set.CacheDir, Interpreter: set.Interpreter})
@@ -132,8 +132,11 @@ func (s *Session) Run(ctx context.Context, hook abi.Hook, r golden.Record) (Outc
 	return Outcome{Verdict: line(hook, d), Failure: d.Failure, Fuel: s.answer.Fuel, Memory: s.answer.Memory, Log: s.log.take()}, nil
 }
 
-// FuelPerRecord is what a record alone may spend in a call, without the share of the call itself.
-func (s *Session) FuelPerRecord() int64 { return s.Module().Spec().Limits.FuelPerRecord }
+// Budget is the fuel of a call with one record.
+func (s *Session) Budget() int64 {
+	l := s.Module().Spec().Limits
+	return min(l.FuelBase+l.FuelPerRecord, l.FuelCallMax)
+}
 
 // lines is a slog.Handler that keeps what plugins say and forgets what the runtime has to say.
 type lines struct {

@@ -45,7 +45,7 @@ type PluginLimits struct {
 	BinaryMax     Size `toml:"binary_max" default:"16MiB" min:"1KiB" max:"256MiB" unit:"size" doc:"Of the file."`
 	MemoryMax     Size `toml:"memory_max" default:"16MiB" min:"64KiB" max:"4GiB" unit:"size" doc:"Memory of one instance, in steps of 64KiB. A Go guest needs 8MiB."`
 	FuelInit      int  `toml:"fuel_init" default:"50000000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps that starting and configuring may take. One is about a turn of a loop, or eight instructions."`
-	FuelBase      int  `toml:"fuel_base" default:"20000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps of a call, whatever is in it."`
+	FuelBase      int  `toml:"fuel_base" default:"1000000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps of a call, whatever is in it."`
 	FuelPerRecord int  `toml:"fuel_per_record" default:"200000" min:"1" max:"1000000000000" unit:"fuel" doc:"Steps that each message adds to a call."`
 	FuelCallMax   int  `toml:"fuel_call_max" default:"10000000" min:"1" max:"1000000000000" unit:"fuel" doc:"The most steps of a call, however many records it has."`
 	BatchMax      int  `toml:"batch_max" default:"256" min:"1" max:"65536" unit:"messages" doc:"The most messages of a call."`

@@ -49,7 +49,7 @@ func TestPluginProblems(t *testing.T) {
 		{"delivery for a filter", pluginDoc("a", "[plugin.delivery]", "concurrency = 2"), `7: plugin[0].delivery: it is for hooks = ["deliver"]`},
 		{"short pin", pluginDoc("a", `sha256 = "abc"`), `7: plugin[0].sha256: "abc": it must be 64 hexadecimal digits`},
 		{"bad target", pluginDoc("a", `targets = ["a b"]`), "7: plugin[0].targets[0]"},
-		{"fuel that does not fit", pluginDoc("a", "[plugin.limits]", "fuel_call_max = 1000"), "7: plugin[0].limits: fuel_call_max 1000 is less than a call with one message takes: fuel_base + fuel_per_record is 220000"},
+		{"fuel that does not fit", pluginDoc("a", "[plugin.limits]", "fuel_call_max = 1000"), "7: plugin[0].limits: fuel_call_max 1000 is less than a call with one message takes: fuel_base + fuel_per_record is 1200000"},
 		{"memory off the grid", pluginDoc("a", "[plugin.limits]", "memory_max = \"100KiB\""), "8: plugin[0].limits.memory_max: 100KiB is not a multiple of 64KiB"},
 		{"large records", pluginDoc("a", "[plugin.limits]", "record_bytes = \"9MiB\""), "8: plugin[0].limits.record_bytes: 9MiB is more than half of memory_max"},
 		{"too much memory", pluginDoc("a") + pluginDoc("b", "instances = 3"), "8: plugin[1]: with 3 instances of 16MiB it needs 48MiB, and of [plugins] memory_total = 64MiB there are 32MiB left"},
