@@ -194,6 +194,7 @@ func bareBatch(t *testing.T, mod api.Module, hook string, records []abi.Record) 
 	}
 	return append(append([]byte(nil), view...), out...)
 }
+
 // TestGoGuestFirstRecord: with the default budget a Go plugin may read its records with encoding/json, which sets up more on the
 // first record of an instance than a record may spend.
 func TestGoGuestFirstRecord(t *testing.T) {
