@@ -105,14 +105,19 @@ func TestAttacks(t *testing.T) {
 // FuzzAnswers: a guest may write any bytes over its batch and its output; the host never fails by it, and each record is decided.
 func FuzzAnswers(f *testing.F) {
 	m := plugintest.Guest()
-	// The body of record 0 is copied over the batch from the start of the header on, or, with 0xff in front, is an output.
+	// The body of record 0 is copied over the batch from the start of the header on; with 0xfe in front the guest dies then, and
+	// with 0xff in front the body is an output.
 	m.Hook("tw_transform", `
 		local.get $i i32.eqz local.get $len i32.const 1 i32.gt_u i32.and if
-			local.get $body i32.load8_u i32.const 255 i32.eq if
+			local.get $body i32.load8_u local.tee $x i32.const 254 i32.eq if
+				local.get $body i32.const 1 i32.add local.set $body local.get $len i32.const 1 i32.sub local.set $len
+			end
+			local.get $x i32.const 255 i32.eq if
 				i32.const 1024 local.get $body i32.const 1 i32.add local.get $len i32.const 1 i32.sub memory.copy
 				local.get $b i32.const 1024 i32.store offset=32 local.get $b local.get $len i32.const 1 i32.sub i32.store offset=36
 			else
 				local.get $b local.get $body local.get $len memory.copy
+				local.get $x i32.const 254 i32.eq if unreachable end
 			end
 		end
 		i64.const 6 local.get $i i64.extend_i32_u i64.const 32 i64.shl i64.or`)
@@ -133,6 +138,14 @@ func FuzzAnswers(f *testing.F) {
 	f.Cleanup(func() { p.Close(); r.Close() })
 	f.Add(append([]byte{255}, output("x")...))
 	f.Add(output("x"))
+	f.Add(append([]byte{254}, output("x")...))
+	whole := make([]byte, abi.Size(bodies("", "b")))
+	if err := abi.Encode(whole, abi.Head{Hook: abi.Transform}, bodies("", "b")); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append([]byte{254}, whole...)) // no verdicts, no cursor
+	whole[abi.OffCursor], whole[abi.OffCursor+3] = 1, 0
+	f.Add(append([]byte{254}, whole...))
 	f.Add([]byte("TWB1\x02\x00\x40\x00\xff\xff\xff\x7f"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 30_000 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tidewheel/tidewheel/plugins/abi"
 )
@@ -154,7 +153,7 @@ func (d *decider) noInstance(lo int, err error) {
 	}
 	d.streak = d.limit
 	d.a.Deaths++
-	d.undecided(lo, &Failure{Class: ClassStart, Message: cut(err.Error(), MaxMessage), Digest: d.m.digest})
+	d.undecided(lo, &Failure{Class: ClassStart, Message: line(err.Error(), MaxMessage), Digest: d.m.digest})
 }
 
 func (d *decider) undecided(lo int, f *Failure) {
@@ -294,7 +293,7 @@ func (d *decider) verdict(i int, v abi.Verdict, out abi.Batch, share int64) {
 		f := &Failure{Class: ClassError, Code: v.Code(), Message: fmt.Sprintf("error %d", v.Code()), Fuel: share, Digest: d.m.digest}
 		var r abi.Record
 		if v.Arg() > 0 && int64(v.Arg()) <= int64(out.Len()) && out.Record(int(v.Arg()-1), &r) == nil {
-			f.Message = cut(strings.ToValidUTF8(string(r.Body), "?"), MaxMessage)
+			f.Message = line(string(r.Body), MaxMessage)
 		}
 		d.policy(i, f)
 	default:
@@ -307,7 +306,7 @@ func (d *decider) broken(i int, message string, share int64) {
 	if d.in != nil {
 		d.in.dead = true
 	}
-	d.policy(i, &Failure{Class: ClassProtocol, Message: cut(message, MaxMessage), Fuel: share, Digest: d.m.digest})
+	d.policy(i, &Failure{Class: ClassProtocol, Message: line(message, MaxMessage), Fuel: share, Digest: d.m.digest})
 }
 
 func (d *decider) fail(i int, dead *death, used int64) {

@@ -87,8 +87,8 @@ const (
 type Failure struct {
 	Class   Class
 	Code    uint16 // of the verdict error; the exit code; minus the status
-	Message string // at most MaxMessage bytes
-	Stack   string // of the guest, innermost function first, at most MaxStack bytes
+	Message string // one line of valid UTF-8 without control characters, at most MaxMessage bytes
+	Stack   string // of the guest, innermost function first, a line each, at most MaxStack bytes
 	Fuel    int64  // used by the call, or by all of them when there were several
 	Digest  Digest // of the file
 }
@@ -96,11 +96,4 @@ type Failure struct {
 // Error describes the failure in one line.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("plugins: %v (code %d): %s", f.Class, f.Code, f.Message)
-}
-
-func cut(s string, n int) string {
-	if len(s) > n {
-		return s[:n]
-	}
-	return s
 }

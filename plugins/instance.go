@@ -219,7 +219,7 @@ func (in *instance) badStatus(s abi.Status) *death {
 	if view, ok := in.mem.Read(in.arena, abi.HeaderSize); ok {
 		ptr, errLen := binary.LittleEndian.Uint32(view[abi.OffOutPtr:]), binary.LittleEndian.Uint32(view[abi.OffErrLen:])
 		if text, ok := in.mem.Read(ptr, min(errLen, MaxMessage)); ok && len(text) > 0 {
-			d.message = strings.ToValidUTF8(string(text), "?")
+			d.message = line(string(text), MaxMessage)
 		}
 	}
 	return d
@@ -228,7 +228,7 @@ func (in *instance) badStatus(s abi.Status) *death {
 // autopsy finds out what an error of the runtime means.
 func (in *instance) autopsy(err error) *death {
 	text, stack, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
-	d := &death{class: ClassTrap, message: strings.TrimPrefix(text, "wasm error: "), stack: cut(strings.ReplaceAll(stack, "\t", ""), MaxStack)}
+	d := &death{class: ClassTrap, message: strings.TrimPrefix(text, "wasm error: "), stack: lines(strings.ReplaceAll(stack, "\t", ""), MaxStack)}
 	var exit *sys.ExitError
 	switch {
 	case in.fuel.There() && in.fuel.Left() < 0:
@@ -241,9 +241,9 @@ func (in *instance) autopsy(err error) *death {
 		d.class = ClassMemory
 	}
 	if len(in.stderr) > 0 {
-		d.message += ": " + strings.ToValidUTF8(strings.TrimSpace(string(in.stderr)), "?")
+		d.message += ": " + strings.TrimSpace(string(in.stderr))
 	}
-	d.message = cut(d.message, MaxMessage)
+	d.message = line(d.message, MaxMessage)
 	return d
 }
 
@@ -278,5 +278,5 @@ func (in *instance) numbers() *rand.ChaCha8 {
 
 func firstLine(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.New(cut(text, MaxMessage))
+	return errors.New(line(text, MaxMessage))
 }

@@ -2,7 +2,6 @@ package plugins
 
 import (
 	"log/slog"
-	"strings"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -194,14 +193,4 @@ func (in *instance) write(b []byte) {
 		}
 		b = b[end:]
 	}
-}
-
-// attrLine makes a guest's text safe for a log: one line of valid UTF-8.
-func attrLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+
+	"github.com/tidewheel/tidewheel/plugins/abi"
 )
 
 // LogLine is a line that a plugin wrote.
@@ -43,11 +45,11 @@ func newLogs(log *slog.Logger, name string, rate int) *logs {
 }
 
 func (l *logs) add(nowMs int64, level slog.Level, text string) {
-	line := LogLine{TimeMs: nowMs, Level: level, Text: attrLine(text)}
-	if !l.keep(line) {
+	said := LogLine{TimeMs: nowMs, Level: level, Text: line(text, abi.MaxLog)}
+	if !l.keep(said) {
 		return
 	}
-	l.log.Log(context.Background(), level, "plugin says", "plugin", l.name, "line", line.Text)
+	l.log.Log(context.Background(), level, "plugin says", "plugin", l.name, "line", said.Text)
 }
 
 // keep puts the line into the ring; false when there were too many.

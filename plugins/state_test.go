@@ -173,3 +173,22 @@ func TestRollbackClosesInstances(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLine: what a guest writes stays on its line and keeps its hands off the terminal.
+func TestLine(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"plain", 10, "plain"}, {"two\nlines\r\n", 20, "two lines  "}, {"\x1b[31mred\x9b\u009b\x7f", 20, " [31mred?  "}, {"föhn", 2, "f"}, {"föhn", 3, "fö"},
+		{"\xff\xfe", 9, "?"}, {"", 5, ""}, {"日本", 5, "日"},
+	} {
+		if got := line(c.in, c.n); got != c.want {
+			t.Errorf("%q: %q, want %q", c.in, got, c.want)
+		}
+	}
+	if got := lines("a\tb\nc\x00", 10); got != "a b\nc " {
+		t.Errorf("lines: %q", got)
+	}
+}

@@ -86,7 +86,7 @@ func (s *Session) cost(ctx context.Context, empty *Session, hook abi.Hook, nowMs
 		}
 		for i := range batch {
 			if f := p.answer.Decisions[i].Failure; f != nil {
-				return c, fmt.Errorf("%w: record %d: %w", ErrFails, i+1, f)
+				return c, fmt.Errorf("%w: record %d of the batch: %v: %s", ErrFails, i+1, f.Class, f.Message)
 			}
 		}
 	}
