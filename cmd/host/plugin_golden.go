@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidewheel/tidewheel/host/author"
+	"github.com/tidewheel/tidewheel/plugins"
 	"github.com/tidewheel/tidewheel/plugins/abi"
 	"github.com/tidewheel/tidewheel/plugins/guest/golden"
 )
@@ -110,10 +111,10 @@ func (a *app) tested(ctx context.Context, s *author.Session, dir string, report 
 	return files, nil
 }
 
-// reason says why a plugin can't decide a record; empty when it can.
+// reason says why a plugin can't decide a record; empty when it can, and when the verdict has its own words.
 func reason(ctx context.Context, s *author.Session, h abi.Hook, r golden.Record) (string, error) {
 	o, err := s.Run(ctx, h, r)
-	if err != nil || o.Failure == nil {
+	if err != nil || o.Failure == nil || o.Failure.Class == plugins.ClassError {
 		return "", err
 	}
 	text := o.Failure.Class.String() + ": " + o.Failure.Message

@@ -109,7 +109,7 @@ func (a *app) runRecords(ctx context.Context, s *author.Session, h abi.Hook, in 
 		if o.Verdict.Code != 0 {
 			code = whole(int(o.Verdict.Code))
 		}
-		return out.add(row, whole(line), r.Key, o.Verdict.Action, code, thousands(o.Fuel), share(o.Fuel, s.FuelPerRecord()), bytesText(o.Memory), detail(o.Verdict, o.Failure))
+		return out.add(row, whole(line), r.Key, o.Verdict.Action, code, thousands(o.Fuel), share(o.Fuel, s.Budget()), bytesText(o.Memory), detail(o.Verdict, o.Failure))
 	})
 	if closed := out.close(); err == nil {
 		err = closed
@@ -124,7 +124,7 @@ func (a *app) runRecords(ctx context.Context, s *author.Session, h abi.Hook, in 
 		verdicts = append(verdicts, fmt.Sprintf("%s %s", thousands(int64(counts[action])), action))
 	}
 	if a.format == formatTable {
-		fmt.Fprintf(a.stderr, "%s: %s; most fuel %s of %s for a record\n", count(int64(total), "record", "records"), listText(verdicts), thousands(most), thousands(s.FuelPerRecord()))
+		fmt.Fprintf(a.stderr, "%s: %s; most fuel %s of %s\n", count(int64(total), "record", "records"), listText(verdicts), thousands(most), thousands(s.Budget()))
 	}
 	if bad > 0 {
 		fmt.Fprintf(a.stderr, "%s could not be read\n", count(int64(bad), "line", "lines"))
@@ -139,6 +139,8 @@ func share(n, of int64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/fl
 // detail is what a verdict says beyond its action and code.
 func detail(v golden.Verdict, f *plugins.Failure) string {
 	switch {
+	case f != nil && f.Class == plugins.ClassError:
+		return f.Message
 	case f != nil:
 		return v.Failure + ": " + f.Message
 	case v.Action == abi.Retry.String():
