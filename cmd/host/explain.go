@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
 
@@ -42,13 +43,26 @@ func explainTable(w io.Writer, x *httpapi.Explanation, f *timeFlags) {
 	fmt.Fprintf(w, "%s\t%s\n", x.State, x.Reason)
 	for _, e := range x.Events {
 		fmt.Fprintf(w, "%s\t%s", e.Kind, f.due(e.AtMs))
+		where := "in"
+		if e.Kind == engine.EventStaged {
+			where = "in the stage of"
+		}
 		switch {
 		case e.Offset != nil:
-			fmt.Fprintf(w, " in %s, queue %d, offset %d", dash(e.Topic, 0), e.Queue, *e.Offset)
+			fmt.Fprintf(w, " %s %s, queue %d, offset %d", where, dash(e.Topic, 0), e.Queue, *e.Offset)
 		case e.NewDueMs != 0:
 			fmt.Fprintf(w, " from %s to %s", f.due(e.DueMs), f.due(e.NewDueMs))
 		case e.DueMs != 0:
 			fmt.Fprintf(w, " due %s", f.due(e.DueMs))
+		}
+		if e.Action != "" {
+			fmt.Fprintf(w, ", %s", e.Action)
+			if e.Code != 0 {
+				fmt.Fprintf(w, " (code %d)", e.Code)
+			}
+		}
+		if len(e.Plugin) > 12 {
+			fmt.Fprintf(w, " by plugin %s", e.Plugin[:12])
 		}
 		fmt.Fprintf(w, ", log position %d\n", e.Position)
 	}

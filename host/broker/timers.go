@@ -252,6 +252,9 @@ func (b *Broker) lifeOf(ctx context.Context, h handle.Handle) (engine.Explanatio
 	if err != nil {
 		return x, err
 	}
+	if rest.Outcome == x.Outcome && len(rest.Events) == 0 {
+		rest.Reason = x.Reason // it was told from the events before
+	}
 	rest.Events = append(x.Events, rest.Events...)
 	rest.Position = x.Position
 	if rest.Next == (handle.Handle{}) {

@@ -203,13 +203,21 @@ func eventText(ev *broker.Event) string {
 	case engine.EventTopic:
 		out.Paused, out.Staged = &ev.Paused, ev.Staged
 	}
-	if v := ev.Verdict; v != nil {
-		out.Action, out.Code = engine.ActionName(v.Action), int(v.Code)
-		if v.Asked {
-			out.Plugin = hex.EncodeToString(v.Digest[:])
-		}
-	}
+	out.Action, out.Code, out.Plugin = verdictOf(&ev.Event)
 	return eventLines(strconv.FormatInt(int64(ev.Position), 10), ev.Kind, out)
+}
+
+// verdictOf is what a plugin decided about the message of an event: an action, a code, and the digest of its file. None of
+// them is there when no plugin did.
+func verdictOf(ev *engine.Event) (action string, code int, plugin string) {
+	v := ev.Verdict
+	if v == nil {
+		return "", 0, ""
+	}
+	if v.Asked {
+		plugin = hex.EncodeToString(v.Digest[:])
+	}
+	return engine.ActionName(v.Action), int(v.Code), plugin
 }
 
 // problemEvent is an error within a stream. It has no id, so a client that comes again begins where it was.

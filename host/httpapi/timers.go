@@ -280,6 +280,7 @@ func (a *API) explainTimer(c *call) error {
 			offset := Int64(e.Offset)
 			event.Offset = &offset
 		}
+		event.Action, event.Code, event.Plugin = verdictOf(&e)
 		out.Events = append(out.Events, event)
 	}
 	return c.answer(out)

@@ -119,4 +119,7 @@ type Event struct {
 	NewDueMs int64  `json:"new_due_ms,omitempty" doc:"of a move and an undo: when it is due now"`
 	Queue    int    `json:"queue"`
 	Offset   *Int64 `json:"offset,omitempty" doc:"in the queue, of a delivery"`
+	Action   string `json:"action,omitempty" doc:"what a plugin decided: keep, drop, retry, dead_letter, route, replace, error"`
+	Code     int    `json:"code,omitempty" doc:"the plugin's reason"`
+	Plugin   string `json:"plugin,omitempty" doc:"SHA-256 of the file of the plugin that decided"`
 }
