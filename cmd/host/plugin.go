@@ -151,6 +151,7 @@ func pluginTable(w io.Writer, p *httpapi.Plugin, f *timeFlags) {
 			count(int64(l.Instances), "instance", "instances"), bytesText(l.MemoryMax), thousands(l.FuelPerRecord), thousands(l.FuelCallMax), l.BatchMax))
 	}
 	pluginCounts(row, p)
+	pluginDelivery(row, p.Delivery, f.due)
 	if x := p.Last; x != nil {
 		row("last failure", fmt.Sprintf("%s, %s, code %d: %s", f.due(x.TimeMs), x.Class, x.Code, cell(x.Message, 400)))
 		for _, line := range strings.Split(strings.TrimSpace(x.Stack), "\n") {
