@@ -16,6 +16,12 @@
 // nothing, may reach its asker only when the position that came with it is released: before that, a power cut can undo
 // what it was computed from. Solo does all of this in one goroutine, for guests, tests and small programs.
 //
+// # Stages
+//
+// A topic can be staged (StageTopic, Options.Stage): what is due in it goes to its stage, a topic of its own, and becomes
+// visible when a Settle has kept it. A Settle is the commit of what plugins decided about messages of a queue: each offset once,
+// with what takes the messages' place, in one batch. The engine asks no plugin; it keeps what was decided.
+//
 // # What is where
 //
 // The CommitLog (package commitlog) is the only truth: every message, delivery, cancel, committed offset and topic is a
