@@ -293,7 +293,8 @@ func TestProblems(t *testing.T) {
 		"long key":         {"POST", messages, "x", []string{"Tidewheel-Key", strings.Repeat("k", 128)}, 413, "too_large", ""},
 		"large body":       {"POST", messages, strings.Repeat("x", 4<<20+1), nil, 413, "too_large", "body"},
 		"two places":       {"POST", messages, `{"body":"x"}`, append([]string{"Tidewheel-Tag", "x"}, envelope...), 422, "bad_field", "Tidewheel-Tag"},
-		"either":           {"POST", messages, `{"body":"x","delay":"5m"}`, []string{"Content-Type", "application/json"}, 422, "envelope_or_message", ""},
+		"either":           {"POST", messages, `{"body":"x","delay":"5m"}`, []string{"Content-Type", "text/plain"}, 422, "envelope_or_message", ""},
+		"JSON, too long":   {"POST", messages, `{"body":"x","delay":"9d"}`, []string{"Content-Type", "application/json"}, 422, "delay_too_long", "delay"},
 		"either of a form": {"POST", messages, ` {"body":"x"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 422, "envelope_or_message", ""},
 		"either, base64":   {"POST", messages, `{"body_base64":"eA=="}`, nil, 422, "envelope_or_message", ""},
 		"no envelope":      {"POST", messages + "?envelope=true", "x", nil, 400, "bad_json", ""},
@@ -574,9 +575,11 @@ func TestJSONMessages(t *testing.T) {
 		put(t, a, "raw", body, header...)
 	}
 	read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/raw/messages?envelope=false", `{"body":"said","delay":"1h"}`, jsonType...), 201)
-	s := read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/e/messages?envelope=true", `{"body":"x","delay":"1h"}`, jsonType...), 201)
-	if s.State != httpapi.StateScheduled {
-		t.Errorf("an envelope of type application/json: %+v", s)
+	for target, header := range map[string][]string{"": jsonType, "?envelope=true": {"Content-Type", "text/plain"}} {
+		s := read[httpapi.Stored](t, do(t, a, "POST", "/v1/topics/e/messages"+target, `{"body":"x","delay":"1h"}`, header...), 201)
+		if s.State != httpapi.StateScheduled {
+			t.Errorf("an envelope with %q, %v: %+v", target, header, s)
+		}
 	}
 	if got := read[httpapi.Messages](t, do(t, a, "GET", "/v1/topics/raw/messages?max=100", ""), 200); len(got.Messages) != 7 {
 		t.Errorf("%d raw messages are visible, want 7", len(got.Messages))

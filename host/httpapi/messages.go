@@ -22,14 +22,15 @@ var messageRoutes = []route{
 	{
 		method: "POST", pattern: "/v1/topics/{topic}/messages", id: "putMessage", group: "Messages", role: RoleProduce,
 		summary: "Store a message",
-		text: "The body is the message, whatever its content type; the rest stands in headers. With Content-Type " + EnvelopeType +
-			", or with envelope=true in the query, the body is an Envelope instead: JSON with body or body_base64, and the rest beside it. " +
-			"JSON that looks like an Envelope, and is not said to be one or not, is refused. The answer leaves when the message is durable. A time that cannot be read is " +
+		text: "The body is the message, whatever its content type; the rest stands in headers. Or it is an Envelope: JSON with body or " +
+			"body_base64, and the rest beside it. It is one with Content-Type " + EnvelopeType + ", with envelope=true in the query, and with Content-Type " +
+			"application/json if it has body or body_base64, no member that an Envelope has not, and no header of ours beside it. What looks like that with another " +
+			"content type is refused; envelope=false stores it as it is. The answer leaves when the message is durable. A time that cannot be read is " +
 			"refused and never means at once; one that has passed does, and the answer says past.",
 		params: []param{
 			topicParam,
 			{in: inQuery, name: "envelope", kind: kindYes,
-				text: "whether the body is an Envelope; none: the content type says it"},
+				text: "whether the body is an Envelope; none: the content type and the body say it"},
 			{in: inHeader, name: HeaderDelay, kind: kindSpan, text: "how long to wait; " + whenText},
 			{in: inHeader, name: HeaderDeliver, text: "the due time, RFC 3339 with its offset"},
 			{in: inHeader, name: HeaderMs, kind: kindWhole, max: maxDueMs, text: "the due time, ms since 1970"},
@@ -45,7 +46,7 @@ var messageRoutes = []route{
 		takes: []content{
 			{rawMedia, nil, "the message; any other content type but that of an Envelope is the same"},
 			{EnvelopeType, reflect.TypeFor[Envelope](), ""},
-			{jsonMedia, reflect.TypeFor[Envelope](), "with envelope=true; without it the JSON is the message"},
+			{jsonMedia, reflect.TypeFor[Envelope](), "an Envelope, or any other JSON, which is the message"},
 		},
 		gives: jsonOf[Stored](), status: http.StatusCreated,
 		problems: append([]string{"topic_name", "unknown_topic", "queue_out_of_range", "idempotency_mismatch", "idempotency_busy", "broadcast", "envelope_or_message", "dropped_by_plugin", "plugin_unavailable"}, putProblems...),
@@ -96,37 +97,18 @@ func (a *API) putMessage(c *call) error {
 		return err
 	}
 	topic := c.path("topic")
-	var m broker.Message
-	envelope, said, err := c.asEnvelope()
+	b, envelope, err := c.putBody()
 	if err != nil {
 		return err
 	}
+	var m broker.Message
 	if envelope {
-		b, err := c.body(maxEnvelope)
-		if err != nil {
-			return err
-		}
-		for _, name := range c.route.names(inHeader) {
-			if got := c.r.Header.Get(name); got != "" {
-				return badField(name, got, "no header beside an envelope", "say it in the envelope")
-			}
-		}
-		if m, err = a.decode(b, topic); err != nil {
-			return err
-		}
+		m, err = a.decode(b, topic)
 	} else {
-		b, err := c.body(maxRaw)
-		if err != nil {
-			return err
-		}
-		if !said {
-			if err := c.ambiguous(b); err != nil {
-				return err
-			}
-		}
-		if m, err = a.rawMessage(topic, c.r.Header, b); err != nil {
-			return err
-		}
+		m, err = a.rawMessage(topic, c.r.Header, b)
+	}
+	if err != nil {
+		return err
 	}
 	receipt, err := a.b.Put(c.ctx(), m)
 	if err != nil {
