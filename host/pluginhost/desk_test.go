@@ -3,6 +3,7 @@ package pluginhost_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -20,6 +21,7 @@ import (
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
+	"github.com/tidewheel/tidewheel/plugins"
 	"github.com/tidewheel/tidewheel/plugins/abi"
 	"github.com/tidewheel/tidewheel/plugins/plugintest"
 )
@@ -122,7 +124,7 @@ func (d *desk) open(doc string) {
 	}
 	d.Host = h
 	d.t.Cleanup(func() {
-		if err := h.Close(); err != nil {
+		if err := h.Close(); err != nil && !errors.Is(err, plugins.ErrClosed) { // the test has closed it
 			d.t.Error(err)
 		}
 	})

@@ -28,7 +28,7 @@ func TestFailedAtStart(t *testing.T) {
 	for _, c := range []struct {
 		name, fail, data, due, says string
 	}{
-		{"missing", "closed", "", "", "plugin a is not loaded (open /etc/plugins/a.wasm: file does not exist): messages wait"},
+		{"missing", "closed", "", "", "plugin a is not loaded (/etc/plugins/a.wasm: file does not exist): messages wait"},
 		{"not a module", "closed", "hello", "", "plugin a is not loaded (wasm: file at offset 0: does not begin with the magic of WebAssembly: malformed module): messages wait"},
 		{"not a module, open", "open", "hello there", "keep keep", "plugin a is not loaded (wasm: file at offset 0: does not begin with the magic of WebAssembly: malformed module): messages pass without it"},
 	} {

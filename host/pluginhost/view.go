@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -127,6 +128,9 @@ func Cause(err error) string {
 	text := err.Error()
 	if load := new(plugins.LoadError); errors.As(err, &load) {
 		text = load.Err.Error()
+	}
+	if path := new(fs.PathError); errors.As(err, &path) { // whether it was opened or looked at says nothing
+		text = path.Path + ": " + path.Err.Error()
 	}
 	return strings.Join(strings.Fields(strings.TrimPrefix(text, "plugins: ")), " ")
 }
