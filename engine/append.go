@@ -62,7 +62,7 @@ func (e *Engine) prefix(cmds []Command, most int) (n, bytes, waiting int) {
 			break
 		}
 		bytes, waiting = bytes+size, waiting+rows
-		e.batch.restaged = e.batch.restaged || restages(cmds[n])
+		e.batch.restaged = e.batch.restaged || e.restages(cmds[n])
 		n++
 	}
 	return n, bytes, waiting

@@ -89,7 +89,9 @@ func (e *Engine) settleOffsets(c *Settle) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	e.readers = nil // it may be the first offset of a broadcast group
+	if _, known := e.st.Offsets.Get(key); !known {
+		e.readers = nil // it is the first offset, perhaps of a broadcast group
+	}
 	if key.Group == 0 {
 		g, err := e.group(c.Group, 0)
 		if err != nil {

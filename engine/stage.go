@@ -81,12 +81,14 @@ func (e *Engine) makeStage(t *state.Topic) {
 }
 
 // restages says whether a command may change which topics are staged.
-func restages(c Command) bool {
+func (e *Engine) restages(c Command) bool {
 	switch c := c.(type) {
-	case *StageTopic, *DeleteTopic:
+	case *StageTopic:
 		return true
+	case *DeleteTopic:
+		return e.opts.Stage != nil // it may be made again, and staged
 	case *Put:
-		return c.Then != nil && restages(c.Then)
+		return c.Then != nil && e.restages(c.Then)
 	}
 	return false
 }

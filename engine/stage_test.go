@@ -181,3 +181,21 @@ func TestStageReserved(t *testing.T) {
 		}
 	}
 }
+
+// A settle may be as large as MaxSettleBytes, in segments that are much smaller.
+func TestSettleLarge(t *testing.T) {
+	s := staged(t, engine.Options{Queues: 1, TailBytes: 16 << 20})
+	s.Do(&engine.Put{Topic: "t", Body: []byte("a")})
+	s.Step()
+	c := settle("t", 0, drop, undecided(t, s, "t", 0)...)
+	c.Puts = []*engine.Put{
+		{Topic: "t", Queue: 0, Unstaged: true, Body: make([]byte, 4<<20)},
+		{Topic: "t", Queue: 0, Unstaged: true, Body: make([]byte, engine.MaxSettleBytes-4<<20-1000)},
+	}
+	if got := s.Do(c); got[0].Outcome != engine.Done {
+		t.Fatalf("settle: %+v", got[0])
+	}
+	s.Kill(true)
+	info, _, _ := s.Topic("t")
+	want(t, "in the topic", info.Queues[0].Next, 2)
+}
