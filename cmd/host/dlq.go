@@ -160,6 +160,9 @@ func letterTable(w io.Writer, l *httpapi.DeadLetter, f *timeFlags) {
 	}
 	fmt.Fprintf(w, "offset %d\tgiven up %s after %s\n", l.Offset, f.due(l.DiedMs), count(int64(l.Attempts), "delivery", "deliveries"))
 	fmt.Fprintf(w, "reason\t%s\n", dash(l.Reason, 0))
+	if l.Plugin != "" {
+		fmt.Fprintf(w, "plugin\t%s (%s), code %d, file %.12s\n", l.Plugin, l.Hook, l.Code, l.Digest)
+	}
 	fmt.Fprintf(w, "topic\t%s, queue %d, offset %d\n", l.Topic, l.Queue, l.TopicOffset)
 	fmt.Fprintf(w, "id\t%s\n", l.ID)
 	fmt.Fprintf(w, "key\t%s\n", dash(l.Key, 0))

@@ -55,10 +55,17 @@ func visible(t *httpapi.Topic) (n int64) {
 }
 
 func topicState(t *httpapi.Topic) string {
+	state := "open"
 	if t.Paused {
-		return "paused"
+		state = "paused"
 	}
-	return "open"
+	switch {
+	case t.StageLag > 0:
+		state += fmt.Sprintf(", %d in its stage", t.StageLag)
+	case t.Staged:
+		state += ", staged"
+	}
+	return state
 }
 
 // queuesText says how many queues take messages, and how many only have some.

@@ -410,11 +410,10 @@ func (w *stageWorker) refused(q *stageQueue, part *settling, err error) error {
 	switch {
 	case errors.Is(err, engine.ErrSettled):
 		q.known = false
-	case isTransient(err):
-	case first == last:
+	case first != last && !errors.Is(err, engine.ErrFailed):
+		q.alone = last + 1 // also on a full disk: what is kept in front of what needs room goes on
+	case !isTransient(err):
 		q.bad, q.badAt = err, first
-	default:
-		q.alone = last + 1
 	}
 	return fmt.Errorf("broker: settle queue %d of topic %q from offset %d on: %v", q.number, part.Topic, first, err)
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/hex"
 	"errors"
 	"math"
 	"net/http"
@@ -85,6 +86,10 @@ type DeadLetter struct {
 	ID          string            `json:"id" doc:"of the message at its first delivery"`
 	Attempts    int               `json:"attempts"`
 	Reason      string            `json:"reason,omitempty" doc:"why the last one failed"`
+	Plugin      string            `json:"plugin,omitempty" doc:"that gave it up, if one did"`
+	Hook        string            `json:"hook,omitempty" doc:"where it did: publish, due, consume or deliver"`
+	Code        int               `json:"code,omitempty" doc:"why, as a number of the plugin's own"`
+	Digest      string            `json:"digest,omitempty" doc:"SHA-256 of the plugin's file"`
 	FirstMs     int64             `json:"first_ms,omitempty" doc:"when the first one failed"`
 	DiedMs      int64             `json:"died_ms,omitempty" doc:"when it was given up"`
 	Key         string            `json:"key,omitempty"`
@@ -174,6 +179,9 @@ func wireLetter(l *broker.DeadLetter) DeadLetter {
 	}
 	out.Topic, out.Queue, out.TopicOffset, out.ID = l.Topic, l.Queue, Int64(l.TopicOffset), l.ID
 	out.Attempts, out.Reason, out.FirstMs, out.DiedMs = l.Attempts, l.Reason, l.FirstMs, l.DiedMs
+	if l.Plugin != "" {
+		out.Plugin, out.Hook, out.Code, out.Digest = l.Plugin, l.Hook, int(l.Code), hex.EncodeToString(l.Digest[:])
+	}
 	out.Key, out.Tag, out.Properties, out.BornMs = l.Key, l.Tag, l.Properties, l.BornMs
 	out.Body, out.BodyBase64 = wireBody(l.Body)
 	return out

@@ -23,19 +23,19 @@ var groupRoutes = []route{
 		text: "Nobody has to make a group of mode clustering: reading does. In a broadcast group each reader keeps its place by " +
 			"itself, and messages with a delay are not for it.",
 		params: []param{groupParam}, takes: jsonOf[GroupSpec](), gives: jsonOf[Group](),
-		problems: []string{"group_name", "broadcast", "unknown_outcome", "failed"}, handle: (*API).defineGroup,
+		problems: []string{"reserved_name", "group_name", "broadcast", "unknown_outcome", "failed"}, handle: (*API).defineGroup,
 	},
 	{
 		method: "DELETE", pattern: "/v1/groups/{group}", id: "deleteGroup", group: "Groups", role: RoleOperate,
 		summary: "Delete a group with its offsets, its retries and its dead letters", params: []param{groupParam},
-		problems: []string{"unknown_group", "unknown_outcome", "failed"}, handle: (*API).deleteGroup,
+		problems: []string{"reserved_name", "unknown_group", "unknown_outcome", "failed"}, handle: (*API).deleteGroup,
 	},
 	{
 		method: "POST", pattern: "/v1/groups/{group}/seek", id: "seek", group: "Groups", role: RoleOperate,
 		summary: "Set where a group goes on in a topic, back or forth",
 		text:    "In the queues that are named, or with time in all of them: at the first message that became visible then or later.",
 		params:  []param{groupParam}, takes: jsonOf[Seek](), gives: jsonOf[Sought](),
-		problems: []string{"unknown_topic", "group_name", "queue_out_of_range", "offset", "broadcast", "unknown_outcome", "failed"},
+		problems: []string{"reserved_name", "unknown_topic", "group_name", "queue_out_of_range", "offset", "broadcast", "unknown_outcome", "failed"},
 		handle:   (*API).seek,
 	},
 }

@@ -81,7 +81,7 @@ var messageRoutes = []route{
 			{in: inQuery, name: "tag", list: true, text: "only messages with one of these tags"},
 		},
 		gives: jsonOf[Messages](), waits: true,
-		problems: []string{"unknown_topic", "group_name", "queue_out_of_range", "offset", "trimmed", "broadcast", "bad_request"},
+		problems: []string{"reserved_name", "unknown_topic", "group_name", "queue_out_of_range", "offset", "trimmed", "broadcast", "bad_request"},
 		handle:   (*API).pullMessages,
 	},
 }

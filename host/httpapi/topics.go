@@ -18,27 +18,27 @@ var topicRoutes = []route{
 		method: "PUT", pattern: "/v1/topics/{topic}", id: "defineTopic", group: "Topics", role: RoleOperate,
 		summary: "Make a topic, or change its number of queues",
 		params:  []param{topicParam}, takes: jsonOf[TopicSpec](), gives: jsonOf[Topic](),
-		problems: []string{"topic_name", "queue_out_of_range", "unknown_outcome", "failed"}, handle: (*API).defineTopic,
+		problems: []string{"reserved_name", "topic_name", "queue_out_of_range", "unknown_outcome", "failed"}, handle: (*API).defineTopic,
 	},
 	{
 		method: "POST", pattern: "/v1/topics/{topic}/pause", id: "pauseTopic", group: "Topics", role: RoleOperate,
 		summary: "Keep groups from reading a topic",
 		text: "Messages are stored and delivered as always. Reads of a group find nothing and wait; those that say which queue they " +
 			"read are not held back. It survives restarts.",
-		params: []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"unknown_topic", "unknown_outcome", "failed"},
+		params: []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"reserved_name", "unknown_topic", "unknown_outcome", "failed"},
 		handle: (*API).pauseTopic,
 	},
 	{
 		method: "POST", pattern: "/v1/topics/{topic}/resume", id: "resumeTopic", group: "Topics", role: RoleOperate,
 		summary: "Let groups read a topic again",
-		params:  []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"unknown_topic", "unknown_outcome", "failed"},
+		params:  []param{topicParam}, gives: jsonOf[Topic](), problems: []string{"reserved_name", "unknown_topic", "unknown_outcome", "failed"},
 		handle: (*API).resumeTopic,
 	},
 	{
 		method: "DELETE", pattern: "/v1/topics/{topic}", id: "deleteTopic", group: "Topics", role: RoleOperate,
 		summary: "Delete a topic with its queues and committed offsets",
 		text:    "What waits for it is dropped when due. A topic that is made later under the same name is another one.",
-		params:  []param{topicParam}, problems: []string{"unknown_topic", "unknown_outcome", "failed"}, handle: (*API).deleteTopic,
+		params:  []param{topicParam}, problems: []string{"reserved_name", "unknown_topic", "unknown_outcome", "failed"}, handle: (*API).deleteTopic,
 	},
 }
 
@@ -55,7 +55,10 @@ func (a *API) listTopics(c *call) error {
 }
 
 func wireTopic(t *engine.TopicInfo) Topic {
-	out := Topic{Name: t.Name, Paused: t.Paused, Pending: t.Pending, PutQueues: t.Count, Queues: make([]QueueRange, len(t.Queues))}
+	out := Topic{
+		Name: t.Name, Paused: t.Paused, Pending: t.Pending, Staged: t.Staged, StageLag: t.StageLag,
+		PutQueues: t.Count, Queues: make([]QueueRange, len(t.Queues)),
+	}
 	for i, q := range t.Queues {
 		out.Queues[i] = QueueRange{Queue: i, Min: Int64(q.Min), Max: Int64(q.Visible)}
 	}

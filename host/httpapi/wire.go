@@ -167,6 +167,8 @@ type Topic struct {
 	Name      string       `json:"name"`
 	Paused    bool         `json:"paused" doc:"groups are kept from reading it"`
 	Pending   int64        `json:"pending" doc:"messages that wait for their time"`
+	Staged    bool         `json:"staged,omitempty" doc:"what falls due waits for a plugin's verdict"`
+	StageLag  int64        `json:"stage_lag,omitempty" doc:"messages that are due and wait for it"`
 	PutQueues int          `json:"put_queues" doc:"queues that take messages: the first ones; the others were taken away, and can be read"`
 	Queues    []QueueRange `json:"queues"`
 }
