@@ -24,5 +24,6 @@
 //
 // Bodies, properties, keys, tags, due times, the order within each queue, and how far each group has come: lag messages
 // from the end. A message that waits for a level waits for its due time afterwards, and has no level; one whose due time has
-// passed is visible at once. Ids, handles, offsets, idempotency keys and the time of storing are those of the new store.
+// passed is visible at once, or goes through the plugin that decides about it: so does what was due and not decided, which an export
+// has as scheduled. What a group has settled above a gap comes to it again. Ids, handles, offsets, idempotency keys and the time of storing are those of the new store.
 package transfer

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/engine/vfs"
 	"github.com/tidewheel/tidewheel/fsadapter/overlay"
 )
@@ -115,11 +116,11 @@ func (x *exporter) run() error {
 	all, _ := x.e.Topics()
 	var topics []engine.TopicInfo
 	for _, t := range all {
-		if !x.wanted(t.Name) {
+		if _, stage := x.e.StagedBy(t.ID); stage || !x.wanted(t.Name) {
 			continue
 		}
 		topics = append(topics, t)
-		x.total += t.Pending
+		x.total += t.Pending + t.StageLag
 		for _, q := range t.Queues {
 			if !x.opts.Waiting {
 				x.total += q.Visible - q.Min
@@ -151,6 +152,11 @@ func (x *exporter) run() error {
 			if err := x.visible(&topics[i]); err != nil {
 				return err
 			}
+		}
+	}
+	for i := range topics {
+		if err := x.staged(topics[i].Name); err != nil {
+			return err
 		}
 	}
 	if err := x.waiting(); err != nil {
@@ -205,6 +211,42 @@ func (x *exporter) visible(t *engine.TopicInfo) error {
 	return nil
 }
 
+// staged writes the messages that are in the stage of a topic and not decided, as ones that wait and are due.
+func (x *exporter) staged(topic string) error {
+	stage, _, _ := x.e.Topic(engine.StagePrefix + topic) // no queue if there is none
+	var p engine.Pulled
+	for queue, info := range stage.Queues {
+		at, _, _ := x.e.Committed(engine.StageGroup, stage.Name, queue)
+		ranges, _ := x.e.Settled(engine.StageGroup, stage.Name, queue)
+		settled := func(offset int64) bool {
+			return slices.ContainsFunc(ranges, func(r engine.OffsetRange) bool { return r.From <= offset && offset < r.To })
+		}
+		for at = max(at, info.Min); at < info.Visible; at = p.Next {
+			req := engine.PullRequest{Topic: stage.Name, Queue: queue, Offset: at, MaxCount: 1024, MaxBytes: 4 << 20}
+			if err := x.e.Pull(req, &p); err != nil {
+				return err
+			}
+			if p.Next <= at {
+				break
+			}
+			for i := range p.Messages {
+				m := &p.Messages[i]
+				if settled(m.Offset) {
+					continue
+				}
+				if m.Err != nil {
+					x.damaged(fmt.Errorf("topic %s, queue %d, offset %d: %w", stage.Name, queue, m.Offset, m.Err))
+					continue
+				}
+				if err := x.scheduled(topic, &m.Message); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // waiting writes the messages that wait, in the order of their due times.
 func (x *exporter) waiting() error {
 	for token := ""; ; {
@@ -221,7 +263,10 @@ func (x *exporter) waiting() error {
 			}
 			record, err := x.e.ReadPending(w.Handle)
 			if err == nil {
-				err = x.scheduled(w.Topic, record)
+				var m message.Message
+				if m, err = record.Message(); err == nil {
+					err = x.scheduled(w.Topic, &m)
+				}
 			}
 			if errors.Is(err, engine.ErrCorrupt) {
 				x.damaged(fmt.Errorf("topic %s, due at %d ms: %w", w.Topic, w.DueMs, err))
@@ -235,12 +280,8 @@ func (x *exporter) waiting() error {
 	}
 }
 
-func (x *exporter) scheduled(topic string, record engine.Pending) error {
-	m, err := record.Message()
-	if err != nil {
-		return err
-	}
-	l := ofMessage(topic, &m)
+func (x *exporter) scheduled(topic string, m *message.Message) error {
+	l := ofMessage(topic, m)
 	l.State = StateScheduled
 	if err := x.write(l); err != nil {
 		return err
@@ -253,6 +294,9 @@ func (x *exporter) scheduled(topic string, record engine.Pending) error {
 // groups writes the groups and how far they have come.
 func (x *exporter) groups(groups []engine.GroupInfo) error {
 	for _, g := range groups {
+		if g.Name == engine.StageGroup {
+			continue // the engine's own
+		}
 		x.n.Groups++
 		if err := x.write(Line{Kind: KindGroup, Group: g.Name, Attrs: g.Attrs}); err != nil {
 			return err
