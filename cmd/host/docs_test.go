@@ -159,17 +159,17 @@ func TestFailureCodes(t *testing.T) {
 // TestDocsCommands: each command that the pages show is one, with flags that it has.
 func TestDocsCommands(t *testing.T) {
 	a := &app{stdout: io.Discard, stderr: io.Discard}
-	verb := regexp.MustCompile("(?m)(?:^ +(?:\\./)?|`)tidewheel ([^`\n#&|]+)")
-	pages, err := filepath.Glob(root + "docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := filepath.Glob(root + "docs/plugins/*.md")
-	if err != nil {
-		t.Fatal(err)
+	verb := regexp.MustCompile("(?m)(?:^ +(?:\\./)?|^\\$ |`)tidewheel ([^`\n#&|<]+)")
+	pages := []string{root + "README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/plugins/*.md", "examples/wasm/*.md", "examples/wasm/*/*.md"} {
+		more, err := filepath.Glob(root + pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, more, err)
+		}
+		pages = append(pages, more...)
 	}
 	seen := 0
-	for _, page := range append(append(pages, more...), root+"README.md") {
+	for _, page := range pages {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
