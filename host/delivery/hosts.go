@@ -27,19 +27,22 @@ type host struct {
 	probing  bool
 }
 
-// admits says whether a request may be made now. If so its end must be told to answered or silent.
-func (h *hosts) admits(name string, now time.Time) bool {
+// admits says whether a request may be made now. If so its end must be told to answered or silent; if not, wait is how long the
+// host is left alone at least.
+func (h *hosts) admits(name string, now time.Time) (ok bool, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x := h.down[name]
 	switch {
 	case x == nil || x.failures < downAfter:
-		return true
-	case x.probing || now.Before(x.until):
-		return false
+		return true, 0
+	case x.probing:
+		return false, x.pause
+	case now.Before(x.until):
+		return false, x.until.Sub(now)
 	}
 	x.probing = true
-	return true
+	return true, 0
 }
 
 func (h *hosts) answered(name string) {

@@ -1,6 +1,9 @@
 package delivery
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // hold has the leases of messages extended until letGo.
 func (w *Worker) hold(all []*task) {
@@ -8,13 +11,45 @@ func (w *Worker) hold(all []*task) {
 	defer w.mu.Unlock()
 	for _, t := range all {
 		w.held[t.d.Receipt] = struct{}{}
+		w.bytes += t.size()
+	}
+}
+
+// size is about what a message takes in memory.
+func (t *task) size() int { return 1024 + len(t.d.Body) + len(t.d.Properties) }
+
+// room waits until little enough is in hand for another pull; false says that the context ended.
+func (w *Worker) room(ctx context.Context) bool {
+	for {
+		w.mu.Lock()
+		if w.bytes < handBytes {
+			w.mu.Unlock()
+			return ctx.Err() == nil
+		}
+		if w.roomier == nil {
+			w.roomier = make(chan struct{})
+		}
+		less := w.roomier
+		w.mu.Unlock()
+		select {
+		case <-less:
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 
 func (w *Worker) letGo(t *task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, ok := w.held[t.d.Receipt]; !ok {
+		return
+	}
 	delete(w.held, t.d.Receipt)
+	if w.bytes -= t.size(); w.roomier != nil {
+		close(w.roomier)
+		w.roomier = nil
+	}
 }
 
 // giveBack ends leases of messages that were not sent, or not whole: they come again at once.

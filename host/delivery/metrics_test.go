@@ -45,7 +45,9 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(b, "orders", s.URL+"/200", s.URL+"/410", "d")
-	until(t, "one hangs", func() bool { return len(s.got) == 2 && scrape()["tidewheel_delivery_messages_total a dead_letter"] == 1 })
+	until(t, "one hangs", func() bool {
+		return len(s.got) == 2 && scrape()["tidewheel_delivery_messages_total a dead_letter"] == 1
+	})
 	got := scrape()
 	for name, want := range map[string]float64{
 		"tidewheel_delivery_in_flight a": 1, "tidewheel_delivery_leased_messages a": 1, "tidewheel_delivery_hosts_down a": 0, "tidewheel_delivery_seconds a": 1,

@@ -22,7 +22,7 @@ type task struct {
 // answer is what came of a request.
 type answer struct {
 	record abi.Record    // what result is asked about, but for the message's own fields
-	after  time.Duration // of Retry-After; 0 without one
+	after  time.Duration // how long to wait at least: of Retry-After, or while the host is left alone
 	text   string        // for people
 }
 
@@ -60,9 +60,11 @@ func (w *Worker) do(req *egress.Request) (*answer, error) {
 		return nil, err
 	}
 	host, begun := target.Authority(), time.Now()
-	if !w.hosts.admits(host, begun) {
+	if ok, wait := w.hosts.admits(host, begun); !ok {
 		w.stats.request("down", 0, false)
-		return silence("the host does not answer", host), nil
+		x := silence("the host does not answer", host)
+		x.after = wait // a plugin with a short delay must not use up its attempts meanwhile
+		return x, nil
 	}
 	got, err := w.c.Client.Do(w.sending, req)
 	took := time.Since(begun)

@@ -100,6 +100,8 @@ const (
 	marginOfLease = 20 * time.Second
 	// firstPause and longestPause bound the waits between tries of what cannot be done now.
 	firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+	// handBytes is how much of messages is in hand at most when another pull begins.
+	handBytes = 32 << 20
 	// settleTime is how long a message that was delivered may take to be settled after the worker was told to end.
 	settleTime = time.Second
 )
@@ -129,6 +131,8 @@ type Worker struct {
 	mu      sync.Mutex
 	readers map[string]struct{} // topics that are read, guarded by mu
 	held    map[string]struct{} // receipts whose leases go on, guarded by mu
+	bytes   int                 // of what is held, guarded by mu
+	roomier chan struct{}       // closed when less is held; nil: nobody waits for that; guarded by mu
 }
 
 // Start makes a worker and sets it to work. It must be closed, before the broker, the plugin and the client are.
@@ -210,9 +214,12 @@ func (w *Worker) ends(topic string) {
 func (w *Worker) read(topic string) {
 	req := broker.PullRequest{
 		Topic: topic, Group: w.c.Group, AckTimeout: w.lease, Wait: broker.MaxWait, MaxAttempts: w.c.MaxAttempts,
-		MaxCount: min(w.c.Concurrency, broker.MaxPull), MaxBytes: 4 << 20,
+		MaxCount: min(w.c.Concurrency, broker.MaxPull), MaxBytes: 1 << 20,
 	}
 	for wait := firstPause; ; {
+		if !w.room(w.pulling) {
+			return
+		}
 		into := new(broker.Pulled) // the messages are used after the next Pull
 		err := w.c.Broker.Pull(w.pulling, req, into)
 		switch {

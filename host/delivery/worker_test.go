@@ -333,6 +333,107 @@ func TestSlowHost(t *testing.T) {
 	})
 }
 
+// TestDownUsesUpNoAttempts: messages for a host that is down come again when it is tried again, however short a delay the plugin
+// names.
+func TestDownUsesUpNoAttempts(t *testing.T) {
+	var requests atomic.Int32
+	begin := time.Time{}
+	send := func(context.Context, *egress.Request) (*egress.Response, error) {
+		requests.Add(1)
+		if time.Since(begin) > time.Minute {
+			return status(200)
+		}
+		return nil, &egress.Error{Kind: egress.CannotConnect, Host: "a.test:443", Err: errors.New("refused")}
+	}
+	p := poster(func(r *abi.Record) abi.Verdict {
+		if r.Flags&abi.FlagNoResponse != 0 {
+			return abi.NewVerdict(abi.Retry, 0, 1)
+		}
+		return abi.NewVerdict(abi.Keep, 0, 0)
+	})
+	bubble(t, func(c *Config) { c.Plugin = p; c.MaxAttempts = 30 }, send, func(t *testing.T, b *brokertest.Broker, w *Worker) {
+		begin = time.Now()
+		put(b, "orders", strings.Fields(strings.Repeat("https://a.test/ ", 20))...)
+		later(2 * time.Minute)
+		if s := w.Stats(); s.Messages["acked"] != 20 || s.Messages["dead_letter"] != 0 || requests.Load() > 60 {
+			t.Errorf("%d requests, stats %+v", requests.Load(), s)
+		}
+	})
+}
+
+// TestHandIsBounded: large messages of many topics are not all in memory while nothing can be sent.
+func TestHandIsBounded(t *testing.T) {
+	free := make(chan struct{})
+	send := func(ctx context.Context, _ *egress.Request) (*egress.Response, error) {
+		select {
+		case <-free:
+			return status(200)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	p := poster(ack2xx)
+	long := func(hook abi.Hook, r *abi.Record) plugins.Decision {
+		x := p(hook, r)
+		x.Output.Topic = []byte("https://a.test/")
+		return x
+	}
+	synctest.Test(t, func(t *testing.T) {
+		free = make(chan struct{})
+		b := brokertest.Open(t)
+		body := strings.Repeat("x", 256<<10)
+		for i := range 300 {
+			put(b, fmt.Sprintf("orders-%d", i%100), body)
+		}
+		c := settings(t, b)
+		c.Plugin, c.Client, c.Concurrency = plugin(long), sender(send), 2
+		w := Start(c)
+		later(time.Minute)
+		inHand := func() int {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.bytes
+		}
+		// All readers may have begun with nothing in hand, each with two messages.
+		if n, s := inHand(), w.Stats(); n < handBytes || n > 201*(256<<10+1024) || s.Leased >= 300 {
+			t.Errorf("%d bytes of %d messages are in hand", n, s.Leased)
+		}
+		close(free)
+		later(time.Minute)
+		if n, s := inHand(), w.Stats(); n != 0 || s.Leased != 0 || s.Messages["acked"] != 300 {
+			t.Errorf("at the end %d bytes are in hand, %+v", n, s)
+		}
+		end(w, 0)
+	})
+}
+
+// TestRealQuarantine: a plugin that dies on messages is quarantined; each of those is a dead letter once, and the others are
+// delivered when it is back, on their first attempt.
+func TestRealQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := brokertest.Open(t)
+		policy := plugins.Policy{OnError: plugins.OnErrorDeadLetter, QuarantineAfter: 3}
+		p := courier(t, policy)
+		c := settings(t, b)
+		var sent atomic.Int32
+		c.Plugin, c.Policy, c.Concurrency = p, policy, 4
+		c.Client = sender(func(context.Context, *egress.Request) (*egress.Response, error) { sent.Add(1); return status(200) })
+		for range 6 {
+			put(b, "orders", "!1", "https://a.test/", "!2", "!3", "!4")
+		}
+		w := Start(c)
+		later(5 * time.Minute)
+		s := w.Stats()
+		if s.Messages["acked"] != 6 || s.Messages["dead_letter"] != 24 || s.Messages["retried"] != 0 || sent.Load() != 6 || s.Leased != 0 {
+			t.Errorf("sent %d, stats %+v", sent.Load(), s)
+		}
+		if q := p.Stats().Quarantines; q == 0 {
+			t.Error("the plugin was never quarantined")
+		}
+		end(w, 0)
+	})
+}
+
 // TestCloseEnds: Close lets requests go on until its context ends, cancels them then, and what was not settled is delivered
 // by the next worker.
 func TestCloseEnds(t *testing.T) {
@@ -467,32 +568,39 @@ func TestFaults(t *testing.T) {
 func TestHosts(t *testing.T) {
 	var h hosts
 	now := time.Unix(0, 0)
+	admits := func(name string) bool {
+		ok, wait := h.admits(name, now)
+		if ok != (wait == 0) || wait > longestDown {
+			t.Errorf("admitted %v, to wait for %v", ok, wait)
+		}
+		return ok
+	}
 	for i := range downAfter {
-		if !h.admits("a", now) {
+		if !admits("a") {
 			t.Fatalf("down after %d failures", i)
 		}
 		h.silent("a", now, true)
 	}
-	if h.admits("a", now) || !h.admits("b", now) || h.count() != 1 {
+	if admits("a") || !admits("b") || h.count() != 1 {
 		t.Error("a is not down, or b is")
 	}
 	for pause := firstDown; pause <= 8*longestDown; pause *= 2 {
 		now = now.Add(min(pause, longestDown))
-		if !h.admits("a", now) || h.admits("a", now) {
+		if !admits("a") || admits("a") {
 			t.Errorf("after %v not exactly one request is let through", pause)
 		}
 		h.silent("a", now, true)
 	}
 	now = now.Add(longestDown)
-	if !h.admits("a", now) {
+	if !admits("a") {
 		t.Error("no probe")
 	}
 	h.silent("a", now, false) // it was stopped: the next one may try
-	if !h.admits("a", now) {
+	if !admits("a") {
 		t.Error("no other probe")
 	}
 	h.answered("a")
-	if !h.admits("a", now) || !h.admits("a", now) || h.count() != 0 {
+	if !admits("a") || !admits("a") || h.count() != 0 {
 		t.Error("a is still down")
 	}
 	for i := range 2 * knownHosts {
