@@ -173,6 +173,11 @@ func (m *importer) topic(number int, l *Line) error {
 	if err := m.add(number, &engine.DefineTopic{Topic: l.Topic, Queues: max(l.Queues, l.All), Attrs: l.Attrs}, 0); err != nil {
 		return err
 	}
+	if l.Staged {
+		if err := m.add(number, &engine.StageTopic{Topic: l.Topic, Staged: true}, 0); err != nil {
+			return err
+		}
+	}
 	later := func(cmd engine.Command) {
 		m.after, m.where[cmd] = append(m.after, cmd), number
 	}

@@ -44,6 +44,7 @@ type Line struct {
 	All    int    `json:"all,omitempty"`    // queues that there are, if they are more
 	Attrs  uint32 `json:"attrs,omitempty"`  // of a topic or group
 	Paused bool   `json:"paused,omitempty"`
+	Staged bool   `json:"staged,omitempty"` // its messages wait for a plugin's verdict when they are due
 
 	State      string            `json:"state,omitempty"`
 	Queue      *int              `json:"queue,omitempty"` // nil: any
@@ -162,6 +163,7 @@ func (l *Line) put() (*engine.Put, error) {
 	}
 	switch l.State {
 	case StateVisible:
+		p.Unstaged = true // it was decided about
 	case StateScheduled:
 		if p.DueMs = l.DueMs; p.DueMs <= 0 {
 			return nil, fmt.Errorf("%w: it waits, and its due_ms is %d", ErrFormat, l.DueMs)
