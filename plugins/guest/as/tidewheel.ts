@@ -11,8 +11,8 @@
 //	asc plugin.ts -O3 --runtime minimal --use abort=tidewheel/abort -o plugin.wasm
 //
 // The hooks of a plugin are the functions that it exports: tw_publish, tw_filter, tw_transform, tw_prepare, tw_result. A plugin
-// with a configuration exports tw_configure(ptr: usize, length: i32): i32 as well and returns 0, or -3 to refuse it; text(ptr,
-// length) is its JSON.
+// with a configuration exports tw_configure(ptr: usize, length: i32): i32 as well and returns 0, or -3 to refuse it; the JSON
+// object is Slice.over(ptr, length), and member finds values in it.
 //
 // A Record and its slices are windows of the batch: they are valid until the function returns and belong to the host. What the
 // function allocates is collected when the next call begins. abort, which the compiler calls for what TypeScript would throw,
@@ -57,6 +57,14 @@ export class Slice {
 
   /** The bytes of a text in UTF-8. */
   static of(s: string): Slice { return Slice.wrap(String.UTF8.encode(s)); }
+
+  /** Bytes of the host: they are its own after the call. */
+  static over(ptr: usize, length: i32): Slice {
+    const s = new Slice();
+    s.ptr = ptr;
+    s.length = length;
+    return s;
+  }
 
   /** The bytes of a buffer. */
   static wrap(b: ArrayBuffer): Slice {
@@ -103,6 +111,59 @@ const none = new Slice();
 
 /** The text that the bytes at ptr are in UTF-8. */
 export function text(ptr: usize, length: i32): string { return String.UTF8.decodeUnsafe(ptr, length); }
+
+function space(j: Slice, p: i32): i32 {
+  while (p < j.length && j[p] <= 0x20) p++;
+  return p;
+}
+
+/** The end of the JSON value at p. */
+function valueEnd(j: Slice, p: i32): i32 {
+  let depth = 0, quoted = false;
+  for (; p < j.length; p++) {
+    const c = j[p];
+    if (quoted) {
+      if (c == 0x5c /* \ */) p++;
+      else if (c == 0x22 /* " */) {
+        quoted = false;
+        if (depth == 0) return p + 1;
+      }
+    } else if (c == 0x22) quoted = true;
+    else if (c == 0x7b /* { */ || c == 0x5b /* [ */) depth++;
+    else if (c == 0x7d /* } */ || c == 0x5d /* ] */) {
+      if (depth == 0) return p;
+      if (--depth == 0) return p + 1;
+    } else if (depth == 0 && (c == 0x2c /* , */ || c == 0x3a /* : */ || c <= 0x20)) return p;
+  }
+  return j.length;
+}
+
+/**
+ * The member of a name of the object that a JSON text is: its value, of a string without the quotes; null when there is none.
+ * Escapes in names and strings stay as they are. It is meant for the configuration; in bodies, Json finds values for a whole
+ * batch.
+ */
+export function member(json: Slice, name: string): Slice | null {
+  let p = space(json, 0);
+  if (p >= json.length || json[p] != 0x7b) return null;
+  do {
+    p = space(json, p + 1);
+    let end = valueEnd(json, p);
+    if (end < p + 2 || json[p] != 0x22) return null;
+    const key = Slice.over(json.ptr + p + 1, end - p - 2);
+    p = space(json, end);
+    if (p >= json.length || json[p] != 0x3a) return null;
+    p = space(json, p + 1);
+    end = valueEnd(json, p);
+    if (end == p) return null;
+    if (key.equals(name)) {
+      const text = json[p] == 0x22 && end >= p + 2 ? 1 : 0;
+      return Slice.over(json.ptr + p + text, end - p - 2 * text);
+    }
+    p = space(json, end);
+  } while (p < json.length && json[p] == 0x2c);
+  return null;
+}
 
 /** Headers of a message or a request that the plugin makes. */
 @final

@@ -115,6 +115,51 @@ static inline int tw_header(const tw_record *r, const char *name, tw_slice *valu
 	return 0;
 }
 
+/* tw_json_space and tw_json_end go over spaces, and to the end of the value at p. */
+static tw_u32 tw_json_space(tw_slice j, tw_u32 p) {
+	while (p < j.len && j.ptr[p] <= ' ') p++;
+	return p;
+}
+static tw_u32 tw_json_end(tw_slice j, tw_u32 p) {
+	tw_u32 depth = 0;
+	int quoted = 0;
+	for (; p < j.len; p++) {
+		tw_u8 c = j.ptr[p];
+		if (quoted) {
+			if (c == '\\') p++;
+			else if (c == '"' && (quoted = 0, depth == 0)) return p + 1;
+		} else if (c == '"') quoted = 1;
+		else if (c == '{' || c == '[') depth++;
+		else if (c == '}' || c == ']') {
+			if (depth == 0) return p;
+			if (--depth == 0) return p + 1;
+		} else if (depth == 0 && (c == ',' || c == ':' || c <= ' ')) return p;
+	}
+	return j.len;
+}
+/* tw_member finds a member of the object that a JSON text is: 1, and its value, of a string without the quotes, or 0. Escapes in
+ * names and strings stay as they are. It is meant for the configuration; in bodies, tw_json_get finds values for a whole batch. */
+static int tw_member(tw_slice json, const char *name, tw_slice *value) {
+	tw_u32 p = tw_json_space(json, 0), end;
+	if (p >= json.len || json.ptr[p] != '{') return 0;
+	do {
+		p = tw_json_space(json, p + 1), end = tw_json_end(json, p);
+		if (end < p + 2 || json.ptr[p] != '"') return 0;
+		tw_slice key = { json.ptr + p + 1, end - p - 2 };
+		p = tw_json_space(json, end);
+		if (p >= json.len || json.ptr[p] != ':') return 0;
+		p = tw_json_space(json, p + 1), end = tw_json_end(json, p);
+		if (end == p) return 0;
+		if (tw_equal(key, name)) {
+			int text = json.ptr[p] == '"' && end >= p + 2;
+			*value = (tw_slice){ json.ptr + p + text, end - p - 2 * (tw_u32)text };
+			return 1;
+		}
+		p = tw_json_space(json, end);
+	} while (p < json.len && json.ptr[p] == ',');
+	return 0;
+}
+
 TW_EXPORT("tw_abi_1") void tw_abi_1(void) {}
 
 static tw_u32 tw_arena_end; /* where the output begins, and all memory behind it is its own */
@@ -226,5 +271,9 @@ static inline int tw_each(tw_batch *b, tw_verdict (*decide)(tw_batch *, const tw
 #define TW_TRANSFORM(decide) TW_HOOK("tw_transform", decide)
 #define TW_PREPARE(decide) TW_HOOK("tw_prepare", decide)
 #define TW_RESULT(decide) TW_HOOK("tw_result", decide)
+
+/* TW_CONFIGURE(f): int f(tw_slice config) takes the configuration, a JSON object, once before the first batch; it belongs to the
+ * host and is gone after the call. f returns 0, or -3 to refuse it. */
+#define TW_CONFIGURE(f) TW_EXPORT("tw_configure") int f##_hook(const tw_u8 *ptr, tw_u32 len) { return f((tw_slice){ ptr, len }); }
 
 #endif

@@ -2,15 +2,20 @@
 
 import {
   Field, Header, Headers, Json, Message, Pattern, Record, Request, Slice, Verdict,
-  deadLetter, defer, drop, each, fail, keep, log, replace, retryAfter, route, send, text,
+  deadLetter, defer, drop, each, fail, keep, log, member, replace, retryAfter, route, send, text,
 } from "../tidewheel";
 export { tw_abi_1, tw_alloc } from "../tidewheel";
 
 let config = "";
+let limit = 0;
 
 export function tw_configure(ptr: usize, length: i32): i32 {
+  const json = Slice.over(ptr, length);
+  if (member(json, "refuse") !== null) return -3;
+  const value = member(json, "limit");
+  if (value !== null) limit = I32.parseInt(value.toString());
   config = text(ptr, length);
-  return config == "{\"refuse\":true}" ? -3 : 0;
+  return 0;
 }
 
 export function tw_filter(batch: usize): i32 {
@@ -20,7 +25,11 @@ export function tw_filter(batch: usize): i32 {
       case 0x21: throw new Error("poison"); // !
       case 0x73: for (;;) {} // s
       case 0x64: return drop(7); // d
-      case 0x63: return fail(3, config); // c
+      case 0x63: return drop(<u16>limit); // c
+      case 0x65: return fail(3, config); // e
+      case 0x6a: // j
+        const value = member(Slice.over(r.body.ptr + 1, r.body.length - 1), "x");
+        return value !== null ? route(value.length) : keep();
       case 0x6f: return drop(r.body[100]); // o: outside
       case 0x72: return route(2); // r
       case 0x66: return defer(); // f

@@ -1,9 +1,22 @@
 /* The C plugin of the tests: it does what the first byte of a body says. */
 #include "../tidewheel.h"
 
+static tw_u16 limit;
+static int configure(tw_slice config) {
+	tw_slice value;
+	if (tw_member(config, "refuse", &value)) return -3;
+	if (tw_member(config, "limit", &value))
+		for (tw_u32 i = 0; i < value.len; i++) limit = (tw_u16)(10 * limit + value.ptr[i] - '0');
+	return 0;
+}
+TW_CONFIGURE(configure)
+
 static tw_verdict decide(tw_batch *b, const tw_record *r) {
 	if (r->body.len == 0) return tw_keep();
+	tw_slice value;
 	switch (r->body.ptr[0]) {
+	case 'c': return tw_drop(limit);
+	case 'j': return tw_member((tw_slice){ r->body.ptr + 1, r->body.len - 1 }, "x", &value) ? tw_route(value.len) : tw_keep();
 	case '!': __builtin_trap();
 	case 's': for (;;) __asm__ volatile("");
 	case 'd': return tw_drop(7);
