@@ -15,7 +15,7 @@ func TestReadmeNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code strings.Builder
-	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go", "abi/*_test.go", "../fsadapter/wasifs/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go", "abi/*_test.go", "../fsadapter/wasifs/*_test.go", "../host/pluginhost/*_test.go", "../host/server/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(pattern, err)

@@ -190,6 +190,14 @@ func TestPluginFilter(t *testing.T) {
 	h.put("others", "", "d3")
 	h.expect(h.read("others", "g", 1), "d3")
 	h.expect(h.read("orders", "g", 4), "a b c e")
+	// Nothing is left, neither of the stage nor of the group.
+	g, err := h.c.Group(t.Context(), "g")
+	if err != nil || g.Lag != 0 || g.Leased != 0 {
+		t.Errorf("%+v, %v", g, err)
+	}
+	if topic, err := h.Broker().Topic(t.Context(), "orders"); err != nil || !topic.Staged || topic.StageLag != 0 {
+		t.Errorf("%+v, %v", topic, err)
+	}
 	p := h.plugin("f")
 	if p.Counts.Messages != 6 || p.Counts.Verdicts["keep"] != 4 || p.Counts.Verdicts["drop"] != 2 || p.Attention != "" {
 		t.Errorf("%+v, %+v", p, p.Counts)
