@@ -28,15 +28,17 @@ type Loader struct {
 	r  *Runtime
 	fs afero.Fs
 
-	mu      sync.Mutex
-	files   []*watched // guarded by mu
-	closed  bool       // guarded by mu
-	loading sync.WaitGroup
-	ctx     context.Context // ends with Close
-	stop    context.CancelFunc
+	mu     sync.Mutex      // never held while a file is read or loaded: the data path asks for plugins
+	files  []*watched      // guarded by mu
+	closed bool            // guarded by mu
+	taken  int             // files that somebody has taken, guarded by mu
+	idle   sync.Cond       // on mu: taken is 0
+	ctx    context.Context // ends with Close
+	stop   context.CancelFunc
 }
 
-// watched is a file and what is known of it. All fields are guarded by the loader's mu.
+// watched is a file and what is known of it. One goroutine at a time takes it, by setting busy. Who has taken it may read all
+// fields; it writes them under the loader's mu, as those do that have just taken it. Others read under mu.
 type watched struct {
 	plugin *Plugin // nil while no file of it could be loaded
 	file   string
@@ -49,7 +51,8 @@ type watched struct {
 	current   Digest        // of the generation that runs
 	candidate Digest        // of a change that was read once
 	refused   Digest        // of a change that could not be loaded; not tried again
-	busy      chan struct{} // closed when what is being loaded is done; nil when nothing is
+	busy      chan struct{} // closed when whoever has taken it lets go; nil when nobody has
+	loading   bool          // by whoever has taken it
 	err       error         // why the file is not what runs; nil when it is
 	fails     int64
 }
@@ -71,6 +74,7 @@ const racyMs = 3000
 // NewLoader returns a loader of plugins for r from fsys.
 func NewLoader(r *Runtime, fsys afero.Fs) *Loader {
 	l := &Loader{r: r, fs: fsys}
+	l.idle.L = &l.mu
 	l.ctx, l.stop = context.WithCancel(background)
 	return l
 }
@@ -82,7 +86,8 @@ func (l *Loader) Open(ctx context.Context, file string, spec Spec, nowMs int64) 
 	if err := l.first(ctx, w, nowMs); err != nil {
 		return nil, err
 	}
-	return w.plugin, l.add(w)
+	p := w.plugin // once it is watched others may change w
+	return p, l.add(w)
 }
 
 // Watch is Open for a plugin that is to run as soon as its file allows it. The error is Open's and says why it does not run
@@ -92,10 +97,11 @@ func (l *Loader) Watch(ctx context.Context, file string, spec Spec, nowMs int64)
 	if w.err = l.first(ctx, w, nowMs); w.err != nil {
 		w.fails++
 	}
+	p, why := w.plugin, w.err // once it is watched others may change w
 	if err := l.add(w); err != nil {
 		return nil, err
 	}
-	return w.plugin, w.err
+	return p, why
 }
 
 // first loads the file of a plugin that does not run yet.
@@ -150,84 +156,116 @@ func (l *Loader) find(name string) *watched {
 	return nil
 }
 
-// read reads the file of w and notes what stat says of it. The size is checked before anything is read.
+// read reads the file of w and notes what stat says of it. What is no file, or too large, is not opened.
 func (l *Loader) read(w *watched, nowMs int64) ([]byte, error) {
-	f, err := l.fs.Open(w.file)
+	info, err := l.fs.Stat(w.file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, &fs.PathError{Op: "read", Path: w.file, Err: errors.New("is a directory")}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: w.file, Err: errors.New("is not a file")}
 	}
 	most := int64(w.spec.withDefaults().Limits.BinaryMax)
 	if info.Size() > most {
 		return nil, fmt.Errorf("%s has %d bytes, at most %d", w.file, info.Size(), most)
 	}
+	f, err := l.fs.Open(w.file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	// One byte more than may be: a file that grows while it is read is seen.
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
 	w.size, w.mtime, w.readMs = info.Size(), info.ModTime(), nowMs
+	l.mu.Unlock()
 	return data, nil
 }
 
-// Poll looks at each file once and returns at once; loading goes on in the background. nowMs is the time. Two polls that see
-// the same new content start its loading, so that a file that is being copied is left alone.
+// Poll looks at each file once; what it finds is loaded in the background. nowMs is the time. Two polls that see the same new
+// content start its loading, so that a file that is being copied is left alone.
 func (l *Loader) Poll(nowMs int64) {
+	var mine []*watched
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return
-	}
 	for _, w := range l.files {
-		if w.busy == nil {
-			l.look(w, nowMs)
+		if w.busy == nil && !l.closed {
+			l.hold(w)
+			mine = append(mine, w)
 		}
+	}
+	l.mu.Unlock()
+	for _, w := range mine {
+		l.look(w, nowMs)
 	}
 }
 
+// hold takes a file. The caller holds mu.
+func (l *Loader) hold(w *watched) {
+	w.busy = make(chan struct{})
+	l.taken++
+}
+
+// letGo is the end of hold. The caller holds mu.
+func (l *Loader) letGo(w *watched) {
+	close(w.busy)
+	w.busy, w.loading = nil, false
+	if l.taken--; l.taken == 0 {
+		l.idle.Broadcast()
+	}
+}
+
+// look looks at a file, which the caller has taken, and lets go of it, at once or when it is loaded.
 func (l *Loader) look(w *watched, nowMs int64) {
-	info, err := l.fs.Stat(w.file)
-	if err != nil {
-		w.err, w.candidate = err, Digest{}
-		return
-	}
-	same := info.Size() == w.size && info.ModTime().Equal(w.mtime)
-	if same && w.candidate == (Digest{}) && w.err == nil && w.readMs-w.mtime.UnixMilli() > racyMs {
-		return
-	}
-	data, err := l.read(w, nowMs)
-	if err != nil {
-		w.err, w.candidate = err, Digest{}
-		return
-	}
+	data, err := l.changed(w, nowMs)
 	digest := Digest(sha256.Sum256(data))
-	switch digest {
-	case w.current:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		w.err, w.candidate = err, Digest{}
+	case data == nil:
+	case digest == w.current:
 		w.err, w.candidate = nil, Digest{}
-	case w.refused: // w.err says why
-	case w.candidate:
-		w.candidate, w.busy = Digest{}, make(chan struct{})
-		l.loading.Go(func() { l.load(w, data, digest) })
+	case digest == w.refused: // w.err says why
+	case digest == w.candidate:
+		w.candidate, w.loading = Digest{}, true
+		go l.load(w, data, digest)
+		return
 	default:
 		w.candidate = digest
 	}
+	l.letGo(w)
+}
+
+// changed reads a file if there may be something new in it; nil when there is not.
+func (l *Loader) changed(w *watched, nowMs int64) ([]byte, error) {
+	info, err := l.fs.Stat(w.file)
+	if err != nil {
+		return nil, err
+	}
+	same := info.Size() == w.size && info.ModTime().Equal(w.mtime)
+	if same && w.candidate == (Digest{}) && w.err == nil && w.readMs-w.mtime.UnixMilli() > racyMs {
+		return nil, nil
+	}
+	data, err := l.read(w, nowMs)
+	if data == nil && err == nil {
+		data = []byte{}
+	}
+	return data, err
 }
 
 // load runs in the background.
 func (l *Loader) load(w *watched, data []byte, digest Digest) {
 	err := l.install(l.ctx, w, data)
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	name, file := w.spec.Name, w.file
 	l.done(w, digest, err)
+	l.mu.Unlock()
 	if err != nil {
-		l.r.log.Warn("plugin not reloaded", "plugin", w.spec.Name, "file", w.file, "err", err)
+		l.r.log.Warn("plugin not reloaded", "plugin", name, "file", file, "err", err)
 	}
 }
 
@@ -246,19 +284,15 @@ func (l *Loader) install(ctx context.Context, w *watched, data []byte) error {
 	}
 	l.mu.Lock()
 	w.plugin = p
-	closed := l.closed
 	l.mu.Unlock()
-	if closed { // Close has not seen it
-		return errors.Join(ErrClosed, p.Close())
-	}
 	l.r.log.Info("plugin loaded", "plugin", w.spec.Name, "digest", m.digest.String())
 	return nil
 }
 
 // done notes how loading a file with a digest ended. The caller holds mu.
 func (l *Loader) done(w *watched, digest Digest, err error) {
-	close(w.busy)
-	w.busy, w.err, w.candidate = nil, err, Digest{}
+	l.letGo(w)
+	w.err, w.candidate = err, Digest{}
 	if err != nil {
 		w.refused = digest
 		w.fails++
@@ -313,12 +347,14 @@ func (l *Loader) Remove(ctx context.Context, name string) error {
 	}
 	l.mu.Lock()
 	l.files = slices.DeleteFunc(l.files, func(x *watched) bool { return x == w })
-	close(w.busy)
 	l.mu.Unlock()
-	if w.plugin == nil {
-		return nil
+	if w.plugin != nil {
+		err = w.plugin.Close()
 	}
-	return w.plugin.Close()
+	l.mu.Lock()
+	l.letGo(w)
+	l.mu.Unlock()
+	return err
 }
 
 // take waits until nobody loads the file of a plugin, and keeps others away from it until done.
@@ -334,7 +370,8 @@ func (l *Loader) take(ctx context.Context, name string) (*watched, error) {
 			l.mu.Unlock()
 			return nil, fmt.Errorf("plugins: no plugin is called %q", name)
 		case w.busy == nil:
-			w.busy = make(chan struct{})
+			l.hold(w)
+			w.loading = true
 			l.mu.Unlock()
 			return w, nil
 		}
@@ -354,13 +391,19 @@ func (l *Loader) Status() []FileStatus {
 	defer l.mu.Unlock()
 	var all []FileStatus
 	for _, w := range l.files {
-		all = append(all, FileStatus{Plugin: w.spec.Name, File: w.file, Digest: w.current, Loading: w.busy != nil, Err: w.err, Failed: w.fails})
+		all = append(all, FileStatus{Plugin: w.spec.Name, File: w.file, Digest: w.current, Loading: w.loading, Err: w.err, Failed: w.fails})
 	}
 	return all
 }
 
 // Wait returns when nothing is being loaded any more.
-func (l *Loader) Wait() { l.loading.Wait() }
+func (l *Loader) Wait() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.taken > 0 {
+		l.idle.Wait()
+	}
+}
 
 // Close stops watching, waits for what is being loaded, and closes all plugins. The second call returns ErrClosed.
 func (l *Loader) Close() error {
@@ -369,13 +412,12 @@ func (l *Loader) Close() error {
 		l.mu.Unlock()
 		return ErrClosed
 	}
-	l.closed = true
-	files := l.files
+	l.closed = true // nobody takes a file any more
 	l.mu.Unlock()
 	l.stop()
-	l.loading.Wait()
+	l.Wait()
 	var errs []error
-	for _, w := range files {
+	for _, w := range l.files {
 		if w.plugin == nil {
 			continue
 		}

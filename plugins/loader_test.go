@@ -1,11 +1,13 @@
 package plugins_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -200,6 +202,114 @@ func TestLoaderOpenErrors(t *testing.T) {
 	}
 	if _, err := l.Open(ctx, "p.wasm", spec(), 0); !errors.Is(err, plugins.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// stuck is a file system on a disk that does not answer, while block is set.
+type stuck struct {
+	afero.Fs
+	asked, block chan struct{}
+}
+
+func (s *stuck) Stat(name string) (fs.FileInfo, error) {
+	select {
+	case s.asked <- struct{}{}:
+		<-s.block
+	default:
+	}
+	return s.Fs.Stat(name)
+}
+
+// TestLoaderStuckDisk: while a disk does not answer, plugins decide, and what is known of their files can be asked.
+func TestLoaderStuckDisk(t *testing.T) {
+	disk := &stuck{Fs: afero.NewMemMapFs(), block: make(chan struct{})}
+	if err := afero.WriteFile(disk, "p.wasm", verdicts(0x10002), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l := plugins.NewLoader(open(t, plugins.Options{}), disk)
+	if _, err := l.Open(ctx, "p.wasm", spec(), 0); err != nil {
+		t.Fatal(err)
+	}
+	disk.asked = make(chan struct{})
+	polled := make(chan struct{})
+	go func() { l.Poll(1); close(polled) }()
+	<-disk.asked
+	if got := actions(decide(t, l.Plugin("p"), filter, bodies("a"))); got != "drop:1" {
+		t.Error(got)
+	}
+	if s := l.Status(); len(s) != 1 || s[0].Loading {
+		t.Errorf("status %+v", s)
+	}
+	l.Poll(2) // which leaves it alone
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := l.Reload(gone, "p", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("Reload: %v", err)
+	}
+	close(disk.block)
+	<-polled
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHammerLoader: everything at once, and Close in the middle of it: nothing stays open, and nothing waits for ever.
+func TestHammerLoader(t *testing.T) {
+	files := afero.NewMemMapFs()
+	l := plugins.NewLoader(open(t, plugins.Options{}), files)
+	names := []string{"a", "b", "c"}
+	for i, name := range names {
+		s := spec()
+		s.Name = name
+		if i > 0 { // the first one has no file yet
+			if err := afero.WriteFile(files, name, verdicts(2), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := l.Watch(ctx, name, s, 0); (err == nil) != (i > 0) {
+			t.Fatal(err)
+		}
+	}
+	if err := afero.WriteFile(files, "a", verdicts(2), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for g := range 6 {
+		wg.Go(func() {
+			for i := range 20 {
+				s := spec()
+				s.Name = names[(g+i)%3]
+				var err error
+				switch (g + i) % 5 {
+				case 0:
+					l.Poll(int64(i) * 5000)
+				case 1:
+					err = l.Reload(ctx, s.Name, int64(i))
+				case 2:
+					s.Policy.QuarantineAfter = 1 + i%3
+					err = l.Change(ctx, s.Name, s, int64(i))
+				case 3:
+					if p := l.Plugin(s.Name); p != nil {
+						err = p.Decide(ctx, filter, bodies("a"), new(plugins.Answer))
+					}
+				case 4:
+					l.Status()
+					if g == 4 && i > 10 {
+						err = l.Remove(ctx, s.Name)
+					}
+					if g == 5 && i > 15 {
+						err = l.Close()
+					}
+				}
+				if err != nil && !errors.Is(err, plugins.ErrClosed) && !strings.Contains(err.Error(), "no plugin is called") {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := l.Close(); err != nil && !errors.Is(err, plugins.ErrClosed) {
+		t.Error(err)
 	}
 }
 
