@@ -32,6 +32,36 @@ func TestModelStages(t *testing.T) {
 	}
 }
 
+// TestModelFaultsStages runs such histories on a disk that fails and is full at times, and is mended.
+func TestModelFaultsStages(t *testing.T) {
+	n := enginetest.ReadVolume(t).Pick(60, 1_500, 30_000)
+	if testing.Short() {
+		n /= 5
+	}
+	met := &coverage{counts: enginetest.Coverage{}}
+	open := func(seed uint64) (*enginetest.Sim, error) {
+		c := enginetest.StagedConfig(seed)
+		c.Faulty = true
+		return enginetest.NewSim(c)
+	}
+	ran := enginetest.Seeds(t, 5_000_001, n, func(seed uint64) error {
+		h, s := enginetest.FaultyHistory(seed, 140), enginetest.StagedHistory(seed, 140)
+		for i, op := range s.Ops {
+			switch op.Kind {
+			case "decide", "judge", "stage", "sane":
+				h.Ops[i] = op
+			}
+		}
+		c, err := play(t, h, open)
+		met.add(c)
+		return explain(h, err, open)
+	})
+	t.Logf("%d histories; met: %s", ran, met)
+	if ran >= 60 {
+		met.want(t, "fault", "full disk", "healed", "gave up", "settled message", "kept message")
+	}
+}
+
 // TestCrashSweepStages is the crash sweep over such histories.
 func TestCrashSweepStages(t *testing.T) {
 	want := enginetest.ReadVolume(t).Pick(200, 6_000, 60_000)
