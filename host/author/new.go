@@ -2,10 +2,12 @@ package author
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,12 +27,24 @@ type Wanted struct {
 	Dir  string // must not be there, or be empty
 	Name string // the last element of Dir if empty
 	Lang Lang
+	Kind string // of Kinds; filter if empty
+}
+
+// Kinds are the plugins that New makes: named as a configuration names the hooks.
+var Kinds = []string{"filter", "transform", "publish", deliver}
+
+// words are what the templates are filled in with, beside name and language.
+var words = map[string]map[string]string{
+	"filter":    {"Hook": "filter", "Register": "Filter", "HookCapital": "FILTER", "Moment": "due", "About": "drops messages that are marked as spam"},
+	"publish":   {"Hook": "publish", "Register": "Publish", "HookCapital": "PUBLISH", "Moment": "about to be stored", "About": "refuses messages that are marked as spam"},
+	"transform": {"Hook": "transform", "About": "marks messages with the property reviewed"},
+	deliver:     {"Hook": "prepare", "Flag": " --hook prepare", "About": "delivers messages to a webhook"},
 }
 
 // KitDir is the directory of a project with copies of what it is written with.
 const KitDir = "tidewheel"
 
-// New makes a project: a filter with a test. What was written before an error stays.
+// New makes a project: a plugin that works, with a test. What was written before an error stays.
 func New(w Wanted) (*Project, error) {
 	abs, err := filepath.Abs(w.Dir)
 	if err != nil {
@@ -48,7 +62,15 @@ func New(w Wanted) (*Project, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	for _, tree := range []string{"all", string(w.Lang)} {
+	w.Kind = cmp.Or(w.Kind, Kinds[0])
+	if words[w.Kind] == nil {
+		return nil, fmt.Errorf("the kind is %q, allowed are %s", w.Kind, strings.Join(Kinds, ", "))
+	}
+	source := w.Kind
+	if source == "publish" {
+		source = "filter" // the same, at another time
+	}
+	for _, tree := range []string{"all", string(w.Lang), string(w.Lang) + "-" + source, "tests-" + source} {
 		if err := fill(w, path.Join("templates", tree)); err != nil {
 			return nil, err
 		}
@@ -70,8 +92,13 @@ func New(w Wanted) (*Project, error) {
 	return Load(w.Dir)
 }
 
-// fill writes the templates of a tree.
+// fill writes the templates of a tree, if there is one.
 func fill(w Wanted, tree string) error {
+	if _, err := fs.Stat(templates, tree); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	with := maps.Clone(words[w.Kind])
+	with["Name"], with["Lang"], with["MinGo"] = w.Name, w.Lang.String(), minGo
 	return fs.WalkDir(templates, tree, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -80,15 +107,16 @@ func fill(w Wanted, tree string) error {
 		if err != nil {
 			return err
 		}
-		t, err := template.New(file).Delims("<<", ">>").Option("missingkey=error").Parse(string(text))
+		t, err := template.New(file).Delims("<<", ">>").Option("missingkey=zero").Parse(string(text))
 		if err != nil {
 			return err
 		}
 		var b bytes.Buffer
-		if err := t.Execute(&b, map[string]string{"Name": w.Name, "Lang": w.Lang.String(), "MinGo": minGo}); err != nil {
+		if err := t.Execute(&b, with); err != nil {
 			return err
 		}
 		name := strings.TrimSuffix(strings.TrimPrefix(file, tree+"/"), ".tmpl")
+		name = strings.ReplaceAll(name, "HOOK", with["Hook"])
 		if name == "gitignore" {
 			name = ".gitignore" // embed leaves out what begins with a dot
 		}

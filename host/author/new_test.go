@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/host/author"
+	"github.com/tidewheel/tidewheel/plugins/guest/golden"
 )
 
 // project makes a project of a language in a directory of its own.
@@ -72,14 +73,62 @@ func TestNewC(t *testing.T) {
 	}
 }
 
-// TestNewAssemblyScript: the same with asc, which npm has to fetch: not in a plain go test, which needs no network.
-func TestNewAssemblyScript(t *testing.T) {
-	if os.Getenv("CI") == "" && os.Getenv("TIDEWHEEL_VOLUME") == "" {
-		t.Skip("npm needs the network: set CI or TIDEWHEEL_VOLUME=ci")
-	}
-	b := built(t, project(t, author.AssemblyScript))
-	if len(b.Info.Hooks) != 1 || len(b.Info.Manifest.Imports) != 1 {
-		t.Errorf("%+v", b.Info)
+// TestNewKinds: each kind in each language builds without a warning and passes its own tests, compiled and in Go natively.
+func TestNewKinds(t *testing.T) {
+	projects := t.TempDir()
+	compiler := "" // node_modules of the first project in AssemblyScript, for the others
+	for _, lang := range author.Langs {
+		for _, kind := range author.Kinds {
+			if lang == author.AssemblyScript && kind == "publish" {
+				continue // the source of a filter, and its compiler takes five seconds
+			}
+			t.Run(lang.String()+"/"+kind, func(t *testing.T) {
+				if lang == author.AssemblyScript && os.Getenv("CI") == "" && os.Getenv("TIDEWHEEL_VOLUME") == "" {
+					t.Skip("npm needs the network: set CI or TIDEWHEEL_VOLUME=ci")
+				}
+				p, err := author.New(author.Wanted{Dir: filepath.Join(projects, lang.String()+"-"+kind), Lang: lang, Kind: kind})
+				if err != nil {
+					t.Fatal(err)
+				}
+				modules := filepath.Join(p.Dir, "node_modules")
+				if compiler != "" {
+					if err := os.Symlink(compiler, modules); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b := built(t, p)
+				if lang == author.AssemblyScript && compiler == "" {
+					compiler = modules
+				}
+				if all := author.Warnings(b.Info); len(all) > 0 {
+					t.Errorf("warnings: %q", all)
+				}
+				if got := author.ConfiguredHooks(author.Hooks(b.Info)); len(got) != 1 || got[0] != kind {
+					t.Errorf("hooks %v", got)
+				}
+				module, err := os.ReadFile(b.File)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := author.Open(ctx, module, author.Setting{Interpreter: true}) // which starts at once
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				report, err := golden.Check(filepath.Join(p.Dir, author.TestDir), s.Decide, false)
+				if err != nil || len(report.Diffs) > 0 {
+					t.Errorf("%v, %v", report.Diffs, err)
+				}
+				if lang != author.Go {
+					return
+				}
+				cmd := exec.Command("go", "test", ".")
+				cmd.Dir = p.Dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("go test: %v\n%s", err, out)
+				}
+			})
+		}
 	}
 }
 
@@ -89,7 +138,7 @@ func TestNewRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []author.Wanted{{Dir: dir, Name: "x"}, {Dir: filepath.Join(t.TempDir(), "with space")}, {Dir: filepath.Join(t.TempDir(), "x"), Name: "-x"}} {
+	for _, w := range []author.Wanted{{Dir: dir, Name: "x"}, {Dir: filepath.Join(t.TempDir(), "with space")}, {Dir: filepath.Join(t.TempDir(), "x"), Name: "-x"}, {Dir: filepath.Join(t.TempDir(), "x"), Kind: "none"}} {
 		w.Lang = author.Go
 		if _, err := author.New(w); err == nil {
 			t.Errorf("%+v: it was made", w)
