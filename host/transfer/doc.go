@@ -24,11 +24,6 @@
 //
 // Bodies, properties, keys, tags, due times, the order within each queue, and how far each group has come: lag messages
 // from the end. A message that waits for a level waits for its due time afterwards, and has no level; one whose due time has
-<<<<<<< host/transfer/doc.go
 // passed is visible at once; in a topic that is staged it waits for a plugin's verdict, as one does that was in the stage. What was
 // settled above an offset comes to its group again. Ids, handles, offsets, idempotency keys and the time of storing are those of the new store.
-=======
-// passed is visible at once, or goes through the plugin that decides about it: so does what was due and not decided, which an export
-// has as scheduled. What a group has settled above a gap comes to it again. Ids, handles, offsets, idempotency keys and the time of storing are those of the new store.
->>>>>>> /tmp/sb-new
 package transfer
