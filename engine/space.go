@@ -26,8 +26,9 @@ type space struct {
 	trimmed *record.Trim // made by a job, not yet in the log
 	drop    Offset       // segments below go when the log is released up to dropAt
 	dropAt  Offset
-	visible int64 // of the head when the beginnings for a trim were looked for
-	held    int64 // monotonic ns before which no trim is tried: a stage held the last one up
+	visible int64  // of the head when the beginnings for a trim were looked for
+	heldBy  string // the topic whose stage held up the last trim; empty: none did
+	held    int64  // monotonic ns before which no trim is tried: a stage held the last one up
 }
 
 // idleMs is how long the log stands still before the mark is written: it closes the window in which a lost last batch
@@ -293,6 +294,7 @@ const trimRetryNs = 1e9
 // holdsTrim says whether a stage holds up a trim: a message in it that is not decided would go, or one that was kept has become
 // visible from the head since the new minimums were looked for, so that they leave it out.
 func (e *Engine) holdsTrim(t *record.Trim) bool {
+	e.space.heldBy = ""
 	if e.st.Segments[0].Visible != e.space.visible {
 		return true
 	}
@@ -311,6 +313,7 @@ func (e *Engine) holdsTrim(t *record.Trim) bool {
 			at = max(at, committed)
 		}
 		if at < m.Min {
+			e.space.heldBy = topic.Origin.Name
 			return true
 		}
 	}

@@ -34,6 +34,7 @@ func TestStageHoldsTheHead(t *testing.T) {
 	if head := s.Stats().Head; head > 0 {
 		t.Fatalf("the log begins at %d", head)
 	}
+	want(t, "held by", s.Stats().HeldBy, "t")
 	want(t, "what was kept long ago", bodies(t, s, "t", 0, 0), "[first]")
 	s.Kill(true)
 	items := undecided(t, s, "t", 0)
@@ -57,8 +58,8 @@ func TestStageHoldsTheHead(t *testing.T) {
 	for range 30 {
 		round()
 	}
-	if head := s.Stats().Head; head == 0 {
-		t.Error("the log still begins at 0")
+	if st := s.Stats(); st.Head == 0 || st.HeldBy != "" {
+		t.Errorf("the log begins at %d, held by %q", st.Head, st.HeldBy)
 	}
 	info, _, _ := s.Topic("%STAGE%t")
 	if info.Queues[0].Min != 3 {

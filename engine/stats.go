@@ -35,6 +35,7 @@ type Stats struct {
 	Replayed                                                 int64 // bytes of log that opening folded
 	LastJobError                                             string
 	Full                                                     string // why messages are refused, if they are
+	HeldBy                                                   string // the topic whose stage keeps the log's head from being deleted, if one does
 }
 
 // Stats may be called from any goroutine. It tells what is folded, not only what is released.
@@ -61,6 +62,7 @@ func (e *Engine) Stats() Stats {
 	if err := e.space.full; err != nil {
 		s.Full = err.Error()
 	}
+	s.HeldBy = e.space.heldBy
 	return s
 }
 
