@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/enginetest"
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/broker/brokertest"
 	"github.com/tidewheel/tidewheel/host/egress"
@@ -76,10 +76,10 @@ func (l *ledger) send(random *rand.Rand) sender {
 // TestAckedIsNotSentAgain: over power cuts at random moments every message is sent, and none that was acked is sent again,
 // whatever before it in its queue was not.
 func TestAckedIsNotSentAgain(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(enginetest.ReadVolume(t).Pick(4, 12, 200)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 6))
-			b := brokertest.OpenCrash(t, seed, broker.Options{Engine: engine.Options{}})
+			b := brokertest.OpenCrash(t, seed, broker.Options{})
 			l := &ledger{t: t, ids: map[string]string{}, sent: map[string]int{}, acked: map[string]bool{}}
 			var ids []string
 			for i := range 150 {
@@ -102,14 +102,14 @@ func TestAckedIsNotSentAgain(t *testing.T) {
 			before := len(l.acked)
 			l.mu.Unlock()
 			run(0, 5*time.Minute)
-			if lag(t, b, "plugin-hooks") != 0 || len(l.acked) != len(ids) {
-				t.Errorf("seed %d: %d of %d are acked, lag %d", seed, len(l.acked), len(ids), lag(t, b, "plugin-hooks"))
+			if n := lag(t, b, "plugin-hooks"); n != 0 {
+				t.Errorf("seed %d: %d of %d are acked, lag %d", seed, len(l.acked), len(ids), n)
 			}
 			if before == 0 || before == len(ids) {
 				t.Errorf("seed %d: %d were acked before the last life: the test tests nothing", seed, before)
 			}
 			for _, id := range ids {
-				if l.sent[id] == 0 {
+				if l.sent[id] == 0 { // an ack may be durable whose answer was cut off, so that it is not in acked
 					t.Errorf("seed %d: message %s was never sent", seed, id)
 				}
 			}
