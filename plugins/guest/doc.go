@@ -19,13 +19,14 @@
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o paid.wasm
 //
-// and needs a memory_max of 8 MiB or more. The same code runs natively under go test: Run decides records with the functions
-// that were registered, as the host would, kernels included.
+// or with tidewheel plugin build, and needs a memory_max of 8 MiB or more. The same code runs natively under go test: Run decides
+// records with the functions that were registered, as the host would, and package golden compares with files of verdicts that
+// hold for the module, too. Examples with all hooks are in examples/wasm.
 //
 // A module exports all five hooks; the ones without a function keep every record (prepare drops it), so name the wanted hooks
 // in the configuration. A function that panics fails its record with the text of the panic, and the plugin goes on. Records are
 // windows of the batch: they are valid until the function returns, and belong to the host. A plugin has no files, no network,
-// no clock but Now, and no other goroutine: what is started inside a function runs only during later calls.
+// no clock but NowMs, and no other goroutine: what is started inside a function runs only during later calls.
 //
 // Registration happens in init, before the first call. Nothing here is safe for concurrent use, because a guest never runs two
 // calls at a time.
