@@ -47,12 +47,13 @@ func (q *question) take(messages []engine.Message) {
 	for i := range messages {
 		size += 2*len(messages[i].Properties) + len(messages[i].Tag) + 32
 	}
+	topic := []byte(q.topic)
 	headers := make(abi.Headers, 0, size) // grown, it moves, and the records before it keep what they have
 	for i := range messages {
 		if messages[i].Err != nil {
 			q.unreadable = append(q.unreadable, i)
 			continue
 		}
-		headers = Record(&q.records[i], q.topic, &messages[i], headers)
+		headers = record(&q.records[i], topic, &messages[i], headers)
 	}
 }

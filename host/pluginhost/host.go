@@ -65,7 +65,7 @@ type caches struct{ r *plugins.Runtime }
 var _ broker.Hooks = (*Host)(nil)
 
 // Open loads the plugins of the configuration. It takes up to seconds for each that is not in the cache of compiled code. A
-// plugin that can't be loaded is no error: see Attention. The error is that of the context.
+// plugin that can't be loaded is no error, but a line in the log, and see Attention. The error is that of the context.
 func Open(ctx context.Context, o Options) (*Host, error) {
 	h := &Host{
 		fs: o.FS, now: o.Now, log: o.Log, wake: make(chan struct{}, 1), meters: map[string]*meter{}, cfg: o.Config,
@@ -83,7 +83,9 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	polled, stop := context.WithCancel(context.Background())
 	h.stop = stop
 	h.polling.Go(func() { h.poll(polled) })
-	_ = h.Reconfigure(ctx, o.Config) // logged; what failed is in Attention
+	for _, err := range h.reconfigure(ctx, o.Config) {
+		h.log.Error("a plugin could not be loaded", "error", err)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("pluginhost: %w", err), h.Close())
 	}
@@ -95,15 +97,18 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 // error has a *plugins.LoadError for each that could not be loaded: a new one is failed then, a changed one goes on as it was.
 // The directories and memory_total stay those of Open.
 func (h *Host) Reconfigure(ctx context.Context, next *config.Config) error {
+	return errors.Join(h.reconfigure(ctx, next)...)
+}
+
+func (h *Host) reconfigure(ctx context.Context, next *config.Config) (errs []error) {
 	h.changing.Lock()
 	defer h.changing.Unlock()
 	if h.closed {
-		return plugins.ErrClosed
+		return []error{plugins.ErrClosed}
 	}
 	if err := h.start(next); err != nil {
-		return err
+		return []error{err}
 	}
-	var errs []error
 	var failed []string
 	members := make([]*member, 0, len(next.Plugins))
 	for i := range next.Plugins {
@@ -130,17 +135,12 @@ func (h *Host) Reconfigure(ctx context.Context, next *config.Config) error {
 			errs = append(errs, h.loader.Reload(ctx, name, wallMs()))
 		}
 	}
-	for _, err := range errs {
-		if err != nil {
-			h.log.Error("a plugin could not be loaded", "error", err)
-		}
-	}
 	h.interval.Store(int64(next.PluginHost.ReloadInterval))
 	select {
 	case h.wake <- struct{}{}:
 	default:
 	}
-	return errors.Join(errs...)
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 // start makes the runtime when there is something to run. The caller holds changing.

@@ -16,6 +16,10 @@ const tagHeader = "TAGS"
 // Record fills dst with what a plugin sees of a message, whose topic is its own and not the stage's or a retry topic's. The
 // headers go behind what is in the buffer, which is returned grown; dst is valid while the message and the buffer are.
 func Record(dst *abi.Record, topic string, m *engine.Message, headers abi.Headers) abi.Headers {
+	return record(dst, []byte(topic), m, headers)
+}
+
+func record(dst *abi.Record, topic []byte, m *engine.Message, headers abi.Headers) abi.Headers {
 	from := len(headers)
 	if len(m.Tag) > 0 {
 		headers = headers.Append([]byte(tagHeader), m.Tag)
@@ -25,7 +29,7 @@ func Record(dst *abi.Record, topic string, m *engine.Message, headers abi.Header
 	}
 	*dst = abi.Record{
 		ID: uint64(m.First), StoredMs: m.StoreMs, DueMs: m.DueMs, Attempt: uint32(m.Attempts),
-		Topic: []byte(topic), Key: m.Key, Headers: headers[from:len(headers):len(headers)], Body: m.Body,
+		Topic: topic, Key: m.Key, Headers: headers[from:len(headers):len(headers)], Body: m.Body,
 	}
 	return headers
 }

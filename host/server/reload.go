@@ -26,6 +26,7 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	defer s.tell("STATUS=Serving " + s.URL())
 	var r Reloaded
 	r.Applied, r.Restart = s.cfg.Changed(next)
+	s.keepDeliveries(ctx, next)
 	errs := []error{s.store.plugins.Reconfigure(ctx, next), s.store.b.Rehook(ctx)}
 	errs = append(errs, s.store.deliveries.Configure(s.store.plugins.Deliveries()), s.defineTopics(ctx, next))
 	for _, f := range s.namedFiles() {
@@ -44,6 +45,13 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	s.mu.Unlock()
 	setMemory(now)
 	return r, errors.Join(errs...)
+}
+
+// keepDeliveries ends what delivers and is gone in the next configuration, while its plugin is still there to judge the answers.
+func (s *Server) keepDeliveries(ctx context.Context, next *config.Config) {
+	ctx, cancel := context.WithTimeout(ctx, StopTime)
+	defer cancel()
+	s.store.deliveries.Keep(ctx, next)
 }
 
 // defineTopics makes the topics that are new, or different, or could not be made before.
