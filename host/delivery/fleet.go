@@ -29,7 +29,8 @@ import (
 //  1. NewFleet makes it without any.
 //  2. Configure, as often as wanted, starts workers of new plugins, ends those of plugins that are gone, and does both for one
 //     whose table has changed: the new one begins while the old one ends what is on its way.
-//  3. Close ends all of them, before the broker and the plugins are closed.
+//  3. Keep, before plugins are removed from their host, ends the workers of those, which need them to judge what is on its way.
+//  4. Close ends all of them, before the broker and the plugins are closed.
 //
 // Safe for concurrent use.
 type Fleet struct {
@@ -97,6 +98,25 @@ func (f *Fleet) Configure(all []*pluginhost.Delivery) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Keep ends the workers of plugins that a configuration does not have, and waits for them. What is on its way goes on until ctx
+// ends, and is sent again then if the plugin is ever back.
+func (f *Fleet) Keep(ctx context.Context, next *config.Config) {
+	wanted := map[string]bool{}
+	for i := range next.Plugins {
+		wanted[next.Plugins[i].Name] = slices.Contains(next.Plugins[i].Hooks, "deliver")
+	}
+	var ending sync.WaitGroup
+	f.mu.Lock()
+	for name, s := range f.ships {
+		if !wanted[name] {
+			delete(f.ships, name)
+			ending.Go(func() { s.end(ctx) })
+		}
+	}
+	f.mu.Unlock()
+	ending.Wait()
 }
 
 // settle makes one plugin's worker what its table says. The caller holds mu.

@@ -65,7 +65,11 @@ func (h *hosted) parse(doc string) *config.Config {
 // configure makes the plugins those of a document.
 func (h *hosted) configure(doc string) error {
 	h.t.Helper()
-	if err := h.host.Reconfigure(h.t.Context(), h.parse(doc)); err != nil {
+	next := h.parse(doc)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 10*time.Second)
+	defer cancel()
+	h.f.Keep(ctx, next)
+	if err := h.host.Reconfigure(h.t.Context(), next); err != nil {
 		h.t.Fatal(err)
 	}
 	return h.f.Configure(h.host.Deliveries())
