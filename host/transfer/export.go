@@ -117,11 +117,7 @@ func (x *exporter) run() error {
 	all, _ := x.e.Topics()
 	var topics []engine.TopicInfo
 	for _, t := range all {
-<<<<<<< host/transfer/export.go
-		if !x.wanted(t.Name) || isStage(t.Name) {
-=======
-		if _, stage := x.e.StagedBy(t.ID); stage || !x.wanted(t.Name) {
->>>>>>> /tmp/sb-new
+		if isStage(t.Name) || !x.wanted(t.Name) {
 			continue
 		}
 		topics = append(topics, t)
@@ -160,15 +156,8 @@ func (x *exporter) run() error {
 		}
 	}
 	for i := range topics {
-<<<<<<< host/transfer/export.go
-		if topics[i].StageLag > 0 {
-			if err := x.staged(topics[i].Name); err != nil {
-				return err
-			}
-=======
 		if err := x.staged(topics[i].Name); err != nil {
 			return err
->>>>>>> /tmp/sb-new
 		}
 	}
 	if err := x.waiting(); err != nil {
@@ -184,41 +173,6 @@ func (x *exporter) topic(t *engine.TopicInfo) error {
 	}
 	x.n.Topics++
 	return x.write(l)
-}
-
-// isStage says whether a topic or a group belongs to the stages, whose messages are exported with their topics.
-func isStage(name string) bool { return strings.HasPrefix(name, engine.StagePrefix) }
-
-// staged writes the messages of a topic that are due and about which nothing is decided: as such that wait.
-func (x *exporter) staged(topic string) error {
-	stage := engine.StagePrefix + topic
-	info, _, _ := x.e.Topic(stage)
-	var p engine.Pulled
-	for queue, q := range info.Queues {
-		from, _, _ := x.e.Committed(engine.StageGroup, stage, queue)
-		settled, _ := x.e.Settled(engine.StageGroup, stage, queue)
-		for at := max(from, q.Min); at < q.Visible; at = p.Next {
-			req := engine.PullRequest{Topic: stage, Queue: queue, Offset: at, MaxCount: 1024, MaxBytes: 4 << 20}
-			if err := x.e.Pull(req, &p); err != nil {
-				return err
-			}
-			if p.Next <= at {
-				break
-			}
-			for i := range p.Messages {
-				m := &p.Messages[i]
-				if slices.ContainsFunc(settled, func(r engine.OffsetRange) bool { return r.From <= m.Offset && m.Offset < r.To }) {
-					continue
-				}
-				if m.Err != nil {
-					x.damaged(fmt.Errorf("topic %s, queue %d, due and not decided about: %w", topic, queue, m.Err))
-				} else if err := x.waits(topic, &m.Message); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // visible writes the messages of a topic's queues.
@@ -257,6 +211,9 @@ func (x *exporter) visible(t *engine.TopicInfo) error {
 	}
 	return nil
 }
+
+// isStage says whether a topic or a group belongs to the stages, whose messages are exported with their topics.
+func isStage(name string) bool { return strings.HasPrefix(name, engine.StagePrefix) }
 
 // staged writes the messages that are in the stage of a topic and not decided, as ones that wait and are due.
 func (x *exporter) staged(topic string) error {
@@ -327,20 +284,7 @@ func (x *exporter) waiting() error {
 	}
 }
 
-<<<<<<< host/transfer/export.go
-func (x *exporter) scheduled(topic string, record engine.Pending) error {
-	m, err := record.Message()
-	if err != nil {
-		return err
-	}
-	return x.waits(topic, &m)
-}
-
-// waits writes a message that waits, for its time or for a verdict.
-func (x *exporter) waits(topic string, m *message.Message) error {
-=======
 func (x *exporter) scheduled(topic string, m *message.Message) error {
->>>>>>> /tmp/sb-new
 	l := ofMessage(topic, m)
 	l.State = StateScheduled
 	if err := x.write(l); err != nil {
@@ -354,13 +298,8 @@ func (x *exporter) scheduled(topic string, m *message.Message) error {
 // groups writes the groups and how far they have come.
 func (x *exporter) groups(groups []engine.GroupInfo) error {
 	for _, g := range groups {
-<<<<<<< host/transfer/export.go
 		if isStage(g.Name) {
-			continue
-=======
-		if g.Name == engine.StageGroup {
 			continue // the engine's own
->>>>>>> /tmp/sb-new
 		}
 		x.n.Groups++
 		if err := x.write(Line{Kind: KindGroup, Group: g.Name, Attrs: g.Attrs}); err != nil {

@@ -283,7 +283,6 @@ func TestImportBatches(t *testing.T) {
 	}
 }
 
-<<<<<<< host/transfer/transfer_test.go
 // What is in the stage of a topic waits for a verdict afterwards, too, and what was decided is not decided again.
 func TestStaged(t *testing.T) {
 	fs := crashfs.New(crashfs.Options{})
@@ -356,56 +355,5 @@ func TestStaged(t *testing.T) {
 	}
 	if info, err := b.Topic(ctx, "orders"); err != nil || info.Pending != 1 || !info.Staged {
 		t.Errorf("topic: %+v, %v", info, err)
-=======
-// A stage is the engine's: an export has what is in it and not decided as messages of its topic that are due, and no more.
-func TestTransferStages(t *testing.T) {
-	fs := crashfs.New(crashfs.Options{})
-	e, err := engine.OpenSolo(env(fs), ".", engine.Options{Queues: 1, Stage: func(topic string) bool { return topic == "orders" }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	do := func(cmds ...engine.Command) {
-		t.Helper()
-		answers, err := e.Do(cmds...)
-		for _, a := range answers {
-			err = errors.Join(err, a.Err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Step(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, key := range []string{"open", "kept", "dropped", "late"} {
-		do(&engine.Put{Topic: "orders", Queue: 0, Key: []byte(key), Body: []byte(key)})
-	}
-	var p engine.Pulled
-	if err := e.Pull(engine.PullRequest{Topic: "%STAGE%orders"}, &p); err != nil || len(p.Messages) != 4 {
-		t.Fatalf("%d in the stage, %v", len(p.Messages), err)
-	}
-	kept, dropped := p.Messages[1].Settled(), p.Messages[2].Settled()
-	kept.Keep = true
-	do(&engine.Settle{Group: engine.StageGroup, Topic: "%STAGE%orders", Items: []engine.Settled{kept, dropped}})
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
-	n, lines, data := export(t, fs, transfer.ExportOptions{})
-	if want := (transfer.Exported{Topics: 1, Visible: 1, Waiting: 2}); n != want {
-		t.Errorf("exported %+v, want %+v", n, want)
-	}
-	var got []string
-	for _, l := range lines[1:] {
-		got = append(got, l.Kind+" "+l.Topic+" "+l.State+" "+l.Key)
-	}
-	want := []string{"topic orders  ", "message orders visible kept", "message orders scheduled open", "message orders scheduled late"}
-	if !slices.Equal(got, want) {
-		t.Errorf("exported %q, want %q", got, want)
-	}
-	to := crashfs.New(crashfs.Options{})
-	m, err := transfer.Import(env(to), ".", bytes.NewReader(data), transfer.ImportOptions{})
-	if err != nil || m.Refused != 0 || m.Visible != 3 {
-		t.Errorf("imported %+v, %v", m, err)
->>>>>>> /tmp/sb-new
 	}
 }
