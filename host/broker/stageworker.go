@@ -15,6 +15,7 @@ const (
 	stageMessages = 1024                  // of a queue, before they are settled
 	stageBytes    = 1 << 20               // of their records
 	stageRound    = 4 << 20               // of all queues
+	stageFlight   = 2                     // of a queue: one is decided about while the other gets into the log
 	stageAsk      = 256                   // messages for one question
 	stagePatience = 20 * time.Millisecond // after which what is decided is settled, and the rest is asked about later
 )
@@ -50,19 +51,25 @@ type stageWorker struct {
 type stageQueue struct {
 	number int
 	next   int64 // the first that is not settled
+	ahead  int64 // the first that is not decided about
 	end    int64 // as far as messages may be read
 	known  bool  // next is what the log says
 
 	wait  time.Duration // how long the last wait was
 	until int64         // it is not asked about before, ns of Env.Mono
 
-	into  *engine.Pulled // of this round
-	parts []*settling    // of this round, in order
-	req   *request       // of parts; nil when there is nothing to settle
+	flight []*stageBatch // decided about, and on the way into the log; the oldest first
 
 	alone int64 // a Settle of several messages was refused: those below are settled one by one
 	bad   error // why the message at badAt cannot go where its verdict sends it; nil: there is no such message
 	badAt int64
+}
+
+// stageBatch is what is decided about at once.
+type stageBatch struct {
+	into  *engine.Pulled
+	parts []*settling // in order; each is refused when one before it is
+	req   *request    // of the parts
 }
 
 // run is the worker's life.
@@ -102,7 +109,7 @@ func (w *stageWorker) ended(err error) bool {
 func (w *stageWorker) pause() time.Duration {
 	first := int64(math.MaxInt64)
 	for _, q := range w.queues {
-		if q.wait > 0 {
+		if q.wait > 0 && q.until > 0 {
 			first = min(first, q.until)
 		}
 	}
@@ -140,29 +147,32 @@ func (w *stageWorker) round() (did bool, err error) {
 	w.budget = stageRound
 	for n := range w.queues {
 		q := w.queues[(w.turn+n)%len(w.queues)]
-		if q.next >= q.end {
+		if q.ahead >= q.end {
 			q.wait, q.until = 0, 0
 		}
-		if q.next >= q.end || now < q.until {
+		if q.ahead >= q.end || now < q.until || len(q.flight) == q.most() {
 			continue
 		}
 		if w.budget <= 0 {
 			w.turn, did = (w.turn+n)%len(w.queues), true // come again at once
 			break
 		}
-		undecided, err := w.ask(q)
-		err = errors.Join(err, w.send(q))
-		if q.until = 0; undecided || err != nil {
+		sent, undecided, err := w.step(q)
+		switch q.until = 0; {
+		case undecided || err != nil:
 			q.wait = backoff(q.wait)
 			q.until = now + int64(q.wait)
-		}
-		errs = append(errs, err)
-	}
-	for _, q := range w.queues { // they share an fsync
-		settled, err := w.settled(q)
-		if settled && q.until == 0 {
+		case sent:
 			q.wait = 0
 		}
+		did, errs = did || sent, append(errs, err)
+	}
+	waits := !did // nothing more can be asked about: what is on its way is all there is
+	for _, q := range w.queues {
+		if n := len(q.flight); n == 0 || n < stageFlight && !waits {
+			continue
+		}
+		settled, err := w.settled(q)
 		if err != nil {
 			q.wait = backoff(q.wait)
 			q.until = now + int64(q.wait)
@@ -171,6 +181,14 @@ func (w *stageWorker) round() (did bool, err error) {
 		did = did || settled
 	}
 	return did, errors.Join(errs...)
+}
+
+// most is how many batches of the queue may be on their way.
+func (q *stageQueue) most() int {
+	if q.next < q.alone {
+		return 1
+	}
+	return stageFlight
 }
 
 // find looks which queues there are, and where they begin and end. ErrNoTopic: the stage is gone.
@@ -190,64 +208,72 @@ func (w *stageWorker) find() error {
 	for n, q := range w.queues {
 		if !q.known {
 			q.next, _, _ = w.b.e.Committed(engine.StageGroup, info.Name, n)
-			q.known = true
+			q.ahead, q.known = q.next, true
 		}
 		q.next = max(q.next, info.Queues[n].Min) // more in a log that was repaired
+		q.ahead = max(q.ahead, q.next)
 		q.end = info.Queues[n].Visible
 	}
 	return nil
 }
 
-// ask has the next messages of a queue decided. With an error or something undecided, those before are to be settled.
-func (w *stageWorker) ask(q *stageQueue) (undecided bool, err error) {
-	if err := w.pull(q); err != nil {
-		return false, err
+// step has the next messages of a queue decided, and hands the verdicts to the writer. With an error or something undecided, those
+// before are sent all the same.
+func (w *stageWorker) step(q *stageQueue) (sent, undecided bool, err error) {
+	batch := &stageBatch{into: new(engine.Pulled)}
+	if n := len(w.free); n > 0 {
+		batch.into, w.free = w.free[n-1], w.free[:n-1]
 	}
+	err = w.pull(q, batch.into)
 	began := w.b.env.Mono()
-	for rest := q.into.Messages; len(rest) > 0 && !undecided && err == nil; {
+	for rest := batch.into.Messages; len(rest) > 0 && !undecided && err == nil; {
 		var n int
-		n, undecided, err = w.askSome(q, rest)
+		n, undecided, err = w.askSome(q, batch, rest)
 		rest = rest[n:]
 		if time.Duration(w.b.env.Mono()-began) > stagePatience {
 			break
 		}
 	}
-	return undecided, err
+	if len(batch.parts) == 0 {
+		w.free = append(w.free, batch.into)
+		return false, undecided, err
+	}
+	if failed := w.send(q, batch); failed != nil {
+		return false, undecided, errors.Join(err, failed)
+	}
+	return true, undecided, err
 }
 
 // pull reads the next messages of a queue.
-func (w *stageWorker) pull(q *stageQueue) error {
-	if n := len(w.free); n > 0 {
-		q.into, w.free = w.free[n-1], w.free[:n-1]
-	} else {
-		q.into = new(engine.Pulled)
-	}
-	q.into.Messages = q.into.Messages[:0]
+func (w *stageWorker) pull(q *stageQueue, into *engine.Pulled) error {
+	into.Messages = into.Messages[:0]
 	if err := w.b.enter(); err != nil {
 		return err
 	}
 	defer w.b.leave()
 	req := engine.PullRequest{
-		Topic: stagePrefix + w.topic, Queue: q.number, Offset: q.next, MaxCount: stageMessages, MaxBytes: stageBytes,
+		Topic: stagePrefix + w.topic, Queue: q.number, Offset: q.ahead, MaxCount: stageMessages, MaxBytes: stageBytes,
 	}
-	if q.next < q.alone {
+	if q.ahead < q.alone {
 		req.MaxCount = 1
 	}
-	err := w.b.e.Pull(req, q.into)
-	switch info, _, _ := w.b.e.Topic(req.Topic); {
-	case err != nil:
-		return fmt.Errorf("broker: %w", err)
-	case info.ID != w.id: // it was read from the stage of a new topic of the name
-		return engine.ErrNoTopic
+	err := w.b.e.Pull(req, into)
+	info, _, _ := w.b.e.Topic(req.Topic)
+	if err == nil && info.ID != w.id { // it was read from the stage of a new topic of the name
+		err = engine.ErrNoTopic
 	}
-	for i := range q.into.Messages {
-		w.budget -= int(q.into.Messages[i].Size)
+	if err != nil {
+		into.Messages = into.Messages[:0]
+		return fmt.Errorf("broker: %w", err)
+	}
+	for i := range into.Messages {
+		w.budget -= int(into.Messages[i].Size)
 	}
 	return nil
 }
 
 // askSome has at least one of the messages decided, and says how many are.
-func (w *stageWorker) askSome(q *stageQueue, messages []engine.Message) (n int, undecided bool, err error) {
+func (w *stageWorker) askSome(q *stageQueue, batch *stageBatch, messages []engine.Message) (n int, undecided bool, err error) {
 	readable := 0
 	for readable < min(len(messages), stageAsk) && messages[readable].Err == nil {
 		readable++
@@ -258,10 +284,10 @@ func (w *stageWorker) askSome(q *stageQueue, messages []engine.Message) (n int, 
 		if err != nil {
 			return 0, false, err
 		}
-		return 1, false, w.add(q, &messages[0], d)
+		return 1, false, w.add(q, batch, &messages[0], d)
 	case hooks == nil || !hooks.Stages(w.topic): // nobody decides any more
 		for ; n < readable && err == nil; n++ {
-			err = w.add(q, &messages[n], &Decision{Action: ActionKeep})
+			err = w.add(q, batch, &messages[n], &Decision{Action: ActionKeep})
 		}
 		return n, false, err
 	}
@@ -273,7 +299,7 @@ func (w *stageWorker) askSome(q *stageQueue, messages []engine.Message) (n int, 
 		if d.action() == Undecided {
 			break
 		}
-		if err := w.add(q, &messages[n], d); err != nil {
+		if err := w.add(q, batch, &messages[n], d); err != nil {
 			return n, false, err
 		}
 		n++
@@ -295,19 +321,19 @@ func unreadable(m *engine.Message) (*Decision, error) {
 	return nil, fmt.Errorf("broker: %w", m.Err)
 }
 
-// add adds a message that is decided to those that are settled in this round.
-func (w *stageWorker) add(q *stageQueue, m *engine.Message, d *Decision) error {
+// add adds a message that is decided about to its batch.
+func (w *stageWorker) add(q *stageQueue, batch *stageBatch, m *engine.Message, d *Decision) error {
 	if q.bad != nil && m.Offset == q.badAt {
 		d = d.instead(q.bad)
 	}
 	if d.Action == ActionKeep || d.Action == ActionDrop {
-		part := w.part(q, 0, false)
+		part := w.part(q, batch, 0, false)
 		part.add(m, d).Keep = d.Action == ActionKeep
 		part.keeps = part.keeps || d.Action == ActionKeep
 		return nil
 	}
 	put, d := w.put(&leasedMessage{Message: *m, topic: w.topic, queue: q.number, attempt: int(m.Attempts)}, d)
-	part := w.part(q, len(put.Body)+len(put.Properties), d.Action == ActionReplace)
+	part := w.part(q, batch, len(put.Body)+len(put.Properties), d.Action == ActionReplace)
 	part.add(m, d, put)
 	if d.Action == ActionDeadLetter {
 		return part.defineDead(w.b, d.deadGroup())
@@ -317,16 +343,16 @@ func (w *stageWorker) add(q *stageQueue, m *engine.Message, d *Decision) error {
 
 // part is the Settle that a message goes to, with a copy of a size. One that is replaced becomes visible in front of what is kept
 // by the same Settle, so it does not go there.
-func (w *stageWorker) part(q *stageQueue, size int, replaced bool) *settling {
-	if n := len(q.parts); n > 0 {
-		if part := q.parts[n-1]; !part.full(size) && !(replaced && part.keeps) {
+func (w *stageWorker) part(q *stageQueue, batch *stageBatch, size int, replaced bool) *settling {
+	if n := len(batch.parts); n > 0 {
+		if part := batch.parts[n-1]; !part.full(size) && !(replaced && part.keeps) {
 			return part
 		}
 	}
 	part := &settling{Settle: engine.Settle{
 		Group: engine.StageGroup, Topic: stagePrefix + w.topic, TopicID: w.id, Queue: q.number, InOrder: true,
 	}}
-	q.parts = append(q.parts, part)
+	batch.parts = append(batch.parts, part)
 	return part
 }
 
@@ -352,38 +378,47 @@ func (w *stageWorker) put(m *leasedMessage, d *Decision) (*engine.Put, *Decision
 }
 
 // send hands what was decided to the writer.
-func (w *stageWorker) send(q *stageQueue) error {
-	if len(q.parts) == 0 {
-		return nil
-	}
+func (w *stageWorker) send(q *stageQueue, batch *stageBatch) error {
 	r := &request{done: make(chan struct{})}
-	for _, part := range q.parts {
+	for _, part := range batch.parts {
 		one := part.request()
 		r.cmds, r.size = append(r.cmds, one.cmds...), r.size+one.size
+		q.ahead = part.Items[len(part.Items)-1].Offset + 1
 	}
 	if err := w.b.queue.push(w.ctx, r); err != nil {
-		q.parts = nil
+		q.known = false
 		return err
 	}
-	q.req = r
+	batch.req = r
+	q.flight = append(q.flight, batch)
 	return nil
 }
 
-// settled waits until what was decided is in the log, and says whether it is.
+// settled waits until what was decided about first is in the log, and says whether it is. If it is not, nothing behind it is either.
 func (w *stageWorker) settled(q *stageQueue) (did bool, err error) {
-	r, parts := q.req, q.parts
-	q.req, q.parts = nil, nil
-	if r != nil {
-		<-r.done // Close ends it
+	for len(q.flight) > 0 {
+		batch := q.flight[0]
+		q.flight = q.flight[1:]
+		<-batch.req.done // Close ends it
+		w.free = append(w.free, batch.into)
+		if err != nil {
+			continue
+		}
+		if did, err = w.answered(q, batch); err == nil {
+			return did, nil
+		}
 	}
-	if q.into != nil {
-		q.into, w.free = nil, append(w.free, q.into)
+	q.ahead = q.next
+	return did, err
+}
+
+// answered takes the answers to a batch.
+func (w *stageWorker) answered(q *stageQueue, batch *stageBatch) (did bool, err error) {
+	if batch.req.err != nil {
+		return false, batch.req.err
 	}
-	if r == nil || r.err != nil {
-		return false, errorOf(r)
-	}
-	answers := r.answers
-	for _, part := range parts {
+	answers := batch.req.answers
+	for _, part := range batch.parts {
 		a := &answers[len(part.defines)]
 		answers = answers[len(part.defines)+1:]
 		if a.Err != nil {
@@ -394,13 +429,6 @@ func (w *stageWorker) settled(q *stageQueue) (did bool, err error) {
 		w.b.measures.settled(part, w.b.env.Wall())
 	}
 	return did, nil
-}
-
-func errorOf(r *request) error {
-	if r == nil {
-		return nil
-	}
-	return r.err
 }
 
 // refused notes why a Settle was refused. What stands in its way is found by settling one message after the other. The error is
