@@ -82,11 +82,13 @@ func checkImport(m *wasm.Module, im wasm.Import, g Grants) error {
 	f, ok := hostFunctions[[2]string{im.Module, im.Name}]
 	if !ok {
 		hint := ""
-		switch im.Module {
-		case wasiModule:
+		switch {
+		case im.Module == wasiModule:
 			hint = " (plugins have no files, sockets or processes)"
-		case "env":
-			hint = " (for env.abort of AssemblyScript, compile with --use abort=tidewheel/abort: see the kit's tidewheel.ts)"
+		case im.Module == "env" && im.Name == "abort":
+			hint = " (in AssemblyScript, compile with --use abort=tidewheel/abort: see the kit's tidewheel.ts)"
+		case im.Module == "env":
+			hint = " (plugins have the functions of ABI.md only: no console, no Date, no random numbers of their own)"
 		}
 		return fmt.Errorf("%w: %s.%s does not exist%s", ErrImport, im.Module, im.Name, hint)
 	}

@@ -154,7 +154,8 @@ func (k *kit) imports() {
 	}
 	k.add(6, "import that does not exist", "tw_v1.publish", "", imported("tw_v1", "publish", "i32 -> i32"))
 	k.add(6, "import of a wrong type", "tw_v1.log", "", imported("tw_v1", "log", "i32 -> i32"))
-	k.add(6, "import from env", "env.abort", "", imported("env", "abort", "i32 i32 i32 i32"))
+	k.add(6, "import of AssemblyScript's abort", "--use abort=", "", imported("env", "abort", "i32 i32 i32 i32"))
+	k.add(6, "import from env", "no console", "", imported("env", "seed", "-> i32"))
 	k.add(6, "import not granted", "tw_v1.json_get", "", imported("tw_v1", "json_get", "i32 i32 i32 i32 -> i32"))
 	for _, f := range strings.Fields("path_open fd_read fd_pwrite sock_accept path_symlink fd_readdir") {
 		k.add(7, "WASI "+f, "plugins have no files", "", imported("wasi_snapshot_preview1", f, "i32 -> i32"))
