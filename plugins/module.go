@@ -262,11 +262,14 @@ func (m *Module) discard(in *instance) {
 	m.memoryNow.Add(-in.noted)
 }
 
-// shed closes the instances that are idle. The module stays usable.
+// shed closes the instances that are idle. The module stays usable. One that is closed has none.
 func (m *Module) shed() {
 	for range cap(m.slots) {
 		select {
-		case in := <-m.slots:
+		case in, ok := <-m.slots:
+			if !ok {
+				return
+			}
 			if in != nil {
 				m.discard(in)
 			}

@@ -174,6 +174,58 @@ func TestRollbackClosesInstances(t *testing.T) {
 	}
 }
 
+// TestShedAfterClose: a reload that puts a generation aside while the plugin is closed finds nothing to put aside.
+func TestShedAfterClose(t *testing.T) {
+	c := newCrowd(t, Policy{OnError: OnErrorDeadLetter}, 2, 0, "")
+	c.release()
+	if err := c.p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.in.m.shed()
+	if n := c.in.m.open.Load(); n != 0 {
+		t.Errorf("%d instances are open", n)
+	}
+}
+
+// TestHammerSwapClose: plugins are closed while they are reloaded and rolled back.
+func TestHammerSwapClose(t *testing.T) {
+	r, err := NewRuntime(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Spec{Name: "p", Policy: Policy{OnError: OnErrorDeadLetter}, Limits: Limits{MemoryMax: 1 << 20, Instances: 2}}
+	load := func() *Module {
+		m, err := r.Load(t.Context(), plugintest.Scripted(), s)
+		if err != nil {
+			t.Error(err)
+		}
+		return m
+	}
+	for range 20 {
+		p, err := r.NewPlugin(load())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := load()
+		var wg sync.WaitGroup
+		for _, f := range []func(){
+			func() { p.Swap(next) },
+			func() { p.Rollback(); p.Rollback() },
+			func() {
+				var a Answer
+				p.Decide(context.Background(), Call{Hook: abi.Filter, NowMs: 1000}, []abi.Record{{Body: []byte("!")}, {Body: []byte("d")}}, &a)
+			},
+			func() { runtime.Gosched(); p.Close() },
+		} {
+			wg.Go(f)
+		}
+		wg.Wait()
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLine: what a guest writes stays on its line and keeps its hands off the terminal.
 func TestLine(t *testing.T) {
 	for _, c := range []struct {
