@@ -116,11 +116,11 @@ static inline int tw_header(const tw_record *r, const char *name, tw_slice *valu
 }
 
 /* tw_json_space and tw_json_end go over spaces, and to the end of the value at p. */
-static tw_u32 tw_json_space(tw_slice j, tw_u32 p) {
+static inline tw_u32 tw_json_space(tw_slice j, tw_u32 p) {
 	while (p < j.len && j.ptr[p] <= ' ') p++;
 	return p;
 }
-static tw_u32 tw_json_end(tw_slice j, tw_u32 p) {
+static inline tw_u32 tw_json_end(tw_slice j, tw_u32 p) {
 	tw_u32 depth = 0;
 	int quoted = 0;
 	for (; p < j.len; p++) {
@@ -139,7 +139,7 @@ static tw_u32 tw_json_end(tw_slice j, tw_u32 p) {
 }
 /* tw_member finds a member of the object that a JSON text is: 1, and its value, of a string without the quotes, or 0. Escapes in
  * names and strings stay as they are. It is meant for the configuration; in bodies, tw_json_get finds values for a whole batch. */
-static int tw_member(tw_slice json, const char *name, tw_slice *value) {
+static inline int tw_member(tw_slice json, const char *name, tw_slice *value) {
 	tw_u32 p = tw_json_space(json, 0), end;
 	if (p >= json.len || json.ptr[p] != '{') return 0;
 	do {
