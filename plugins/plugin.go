@@ -154,7 +154,8 @@ func (p *Plugin) enter(nowMs int64, n int) (*generation, State, error) {
 	p.current.users++
 	state := p.state
 	switch {
-	case p.state == Quarantined && nowMs >= p.until && n > 0:
+	// A clock that was set back must not make a second of quarantine an hour.
+	case p.state == Quarantined && n > 0 && (nowMs >= p.until || p.until-nowMs > 2*p.pause):
 		p.state, state = Probing, Probing
 	case p.state == Probing: // somebody else tries
 		state = Quarantined

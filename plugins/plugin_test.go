@@ -258,6 +258,8 @@ func TestQuarantine(t *testing.T) {
 	if s := p.Stats(); s.Quarantines != 4 {
 		t.Errorf("%d quarantines, want 4", s.Quarantines)
 	}
+	step(-500, "unset", plugins.Quarantined, "a")
+	step(-3_600_000, "keep", plugins.Active, "a") // the clock was set back
 }
 
 func TestQuarantineOpen(t *testing.T) {
