@@ -19,6 +19,10 @@ import (
 // maxAnswerHeader is how long the headers of a response may be, in bytes.
 const maxAnswerHeader = 64 << 10
 
+// idempotencyKey is a header whose presence, without a value, tells net/http that a request may be made again on a new connection
+// when a kept one turns out to be closed. Nothing is sent of it. Receivers tell a repeated message by its id anyway.
+const idempotencyKey = "Idempotency-Key"
+
 // NoBody as Options.MaxResponse means that nothing is wanted of a response's body.
 const NoBody = -1
 
@@ -199,6 +203,9 @@ func (c *Client) request(ctx context.Context, r *Request, t *Target) (*http.Requ
 		all.Set(HeaderTimestamp, fmt.Sprint(seconds))
 		if len(r.Secrets) > 0 {
 			all.Set(HeaderSignature, Signature(r.Secrets, r.ID, seconds, r.Body))
+		}
+		if _, ok := all[idempotencyKey]; !ok {
+			all[idempotencyKey] = nil
 		}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, t.URL.String(), bytes.NewReader(r.Body))

@@ -93,6 +93,9 @@ func TestDo(t *testing.T) {
 		"418 [{content-length 15} {content-type text/plain; charset=utf-8} {x-a 1} {x-b 2} {x-b 1}] short and stout false" {
 		t.Errorf("answer %s", text)
 	}
+	if _, sent := got.Header["Idempotency-Key"]; sent {
+		t.Error("a header is sent that nobody set")
+	}
 	if got.Method != "POST" || got.RequestURI != "/a%2fb?c=d" || string(body) != vectorBody || got.Host != s.Listener.Addr().String() {
 		t.Errorf("request %s %s with host %s and body %q", got.Method, got.RequestURI, got.Host, body)
 	}
@@ -233,6 +236,28 @@ func TestDoUglyServers(t *testing.T) {
 	gone := "http://" + closed.Addr().String()
 	if got := outcome(t, client(t, gone, nil), gone); got != "connect" {
 		t.Errorf("nobody listens: %s", got)
+	}
+}
+
+// TestKeptConnectionIsClosed: servers close connections that are kept, mostly in the moment in which the next request is on its
+// way. That is no failure of a message.
+func TestKeptConnectionIsClosed(t *testing.T) {
+	var requests atomic.Int32
+	url := raw(t, func(c net.Conn) { // the first request of the connection has been read
+		requests.Add(1)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		buf := make([]byte, 64<<10)
+		_, _ = c.Read(buf) // the second one is dropped
+	})
+	c := client(t, url, nil)
+	for range 3 {
+		answer, err := c.Do(t.Context(), &Request{URL: url, Body: []byte("x"), ID: "a", NowMs: 1})
+		if err != nil || answer.Status != 200 {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+	}
+	if requests.Load() != 3 {
+		t.Errorf("%d requests were answered", requests.Load())
 	}
 }
 
