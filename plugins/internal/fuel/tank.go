@@ -2,8 +2,8 @@ package fuel
 
 // Global is a mutable global of a running module, as the runtime has it.
 type Global interface {
-	Get() uint64
-	Set(uint64)
+	Get() uint64 // the value, an i64
+	Set(uint64)  // of the value
 }
 
 // Tank is the fuel of a running module. The zero Tank is none. Not safe for concurrent use, nor while the module runs, except
