@@ -14,7 +14,7 @@ func openStaged(seed uint64) (*enginetest.Sim, error) {
 
 // TestModelStages runs random histories of stores with stages; the model judges each verdict and what becomes visible by it.
 func TestModelStages(t *testing.T) {
-	n := enginetest.ReadVolume(t).Pick(150, 4_000, 80_000)
+	n := enginetest.ReadVolume(t).Pick(150, 2_000, 80_000)
 	if testing.Short() {
 		n /= 5
 	}
@@ -34,7 +34,7 @@ func TestModelStages(t *testing.T) {
 
 // TestModelFaultsStages runs such histories on a disk that fails and is full at times, and is mended.
 func TestModelFaultsStages(t *testing.T) {
-	n := enginetest.ReadVolume(t).Pick(60, 1_500, 30_000)
+	n := enginetest.ReadVolume(t).Pick(60, 800, 30_000)
 	if testing.Short() {
 		n /= 5
 	}
@@ -64,7 +64,7 @@ func TestModelFaultsStages(t *testing.T) {
 
 // TestCrashSweepStages is the crash sweep over such histories.
 func TestCrashSweepStages(t *testing.T) {
-	want := enginetest.ReadVolume(t).Pick(200, 6_000, 60_000)
+	want := enginetest.ReadVolume(t).Pick(200, 3_000, 60_000)
 	if testing.Short() {
 		want /= 4
 	}
