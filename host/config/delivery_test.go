@@ -17,6 +17,7 @@ func TestDeliveryPlugin(t *testing.T) {
 			"[plugin.delivery]\ngroup = \"g\"\nconcurrency = 2\ntimeout = \"1s\"\nmax_request = \"1KiB\"\nmax_response = \"0\"\nmax_attempts = 100\nca_file = \"ca.pem\"\n", ""},
 		{"nowhere to go", head, "capabilities.egress is missing"},
 		{"open", strings.Replace(head, "on_error", "fail = \"open\"\non_error", 1) + hosts, `can only be "closed"`},
+		{"all entries wrong", head + "[plugin.capabilities]\negress = [\"0x7f.1\"]\n", "is a number"},
 		{"capitals", head + "[plugin.capabilities]\negress = [\"API.example.com\"]\n", "has capital letters"},
 		{"number", head + "[plugin.capabilities]\negress = [\"0177.1\"]\n", "is a number"},
 		{"user", head + "[plugin.capabilities]\negress = [\"https://a@b.example\"]\n", "without path or user"},
@@ -29,6 +30,8 @@ func TestDeliveryPlugin(t *testing.T) {
 			t.Errorf("%s: %v", x.name, err)
 		case x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)):
 			t.Errorf("%s: %v, want %q", x.name, err, x.want)
+		case x.name == "all entries wrong" && strings.Contains(err.Error(), "missing"):
+			t.Errorf("%s: %v", x.name, err)
 		case x.name == "all there is" && cfg.Plugins[0].Delivery.CAFile != "etc/ca.pem":
 			t.Errorf("ca_file is %q", cfg.Plugins[0].Delivery.CAFile)
 		}

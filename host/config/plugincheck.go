@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/tidewheel/tidewheel/engine/message"
 	"github.com/tidewheel/tidewheel/host/egress"
@@ -41,10 +42,10 @@ func (k *key) checkPlugin(text string) error {
 		return trimmed(message.ValidGroup(text), "message: ")
 	case "hosts":
 		_, err := egress.ParseRule(text)
-		return trimmed(err, "egress: ")
+		return trimmed(err, fmt.Sprintf("egress: allowed host %q: ", text))
 	case "networks":
 		_, err := egress.ParsePrivate(text)
-		return trimmed(err, "egress: ")
+		return trimmed(err, fmt.Sprintf("egress: private address %q: ", text))
 	case "secrets":
 		_, err := egress.ParseSecrets(text)
 		return err
@@ -104,7 +105,8 @@ func (l *loader) checkDelivery(p *PluginTable, at string) {
 		return
 	}
 	if slices.Contains(p.Hooks, "deliver") {
-		if len(p.Capabilities.Egress) == 0 {
+		if where := join(at, "capabilities.egress"); len(p.Capabilities.Egress) == 0 &&
+			!slices.ContainsFunc(l.problems, func(x Problem) bool { return strings.HasPrefix(x.Key, where) }) {
 			l.bad(at, "capabilities.egress is missing: a plugin that delivers needs the hosts that its requests may go to")
 		}
 		if p.FailOpen() {

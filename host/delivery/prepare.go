@@ -59,8 +59,8 @@ func (w *Worker) ask(ctx context.Context, hook abi.Hook, first *task, records []
 		if a.Decided > 0 {
 			return true
 		}
-		if err != nil && ctx.Err() == nil {
-			w.trouble("the plugin does not answer", err)
+		if err != nil && ctx.Err() == nil && wait == firstPause { // once: it may last
+			w.trouble("the plugin does not answer", err, "topic", first.d.Topic)
 		}
 		pause(ctx, wait)
 	}
