@@ -22,6 +22,9 @@ type builtPlugin struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
+// patience is how long a person is left without a word.
+const patience = 3 * time.Second
+
 func (a *app) pluginBuild() *cobra.Command {
 	kit := false
 	cmd := &cobra.Command{
@@ -46,6 +49,11 @@ would do. The same sources and compiler give the same file and digest.`,
 				return err
 			}
 			began := time.Now()
+			if isTerminal(a.stderr) {
+				defer time.AfterFunc(patience, func() {
+					fmt.Fprintln(a.stderr, "still compiling: the first build on a machine also compiles the language's library")
+				}).Stop()
+			}
 			b, err := p.Build(cmd.Context(), a.stderr)
 			if err != nil {
 				return err
