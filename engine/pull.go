@@ -54,6 +54,7 @@ type Pulled struct {
 
 	units  []consumequeue.Unit
 	wanted []wanted
+	all    []wanted // of PullAll
 	reads  []joined
 	buf    []byte
 }
@@ -62,14 +63,17 @@ type Pulled struct {
 type wanted struct {
 	unit   consumequeue.Unit
 	offset int64
-	at     int // index in Messages
+	in     *Pulled
+	at     int // index in its Messages
 }
+
+func (w *wanted) message() *Message { return &w.in.Messages[w.at] }
 
 // joined is a read of several messages that lie close together.
 type joined struct {
 	pos      Offset
 	size     int
-	from, to int // in wanted, sorted by position
+	from, to int // in the list of what is wanted, sorted by position
 	buf      []byte
 }
 
@@ -77,10 +81,34 @@ type joined struct {
 // empty. A message whose bytes are damaged is in the answer with its Err, and the others with it. Safe for concurrent
 // use; it never waits for the writer longer than for a fold.
 func (e *Engine) Pull(req PullRequest, p *Pulled) error {
+	err := e.pick(&req, p)
+	e.readWanted(p, p.wanted)
+	return err
+}
+
+// PullAll is a Pull of each of several requests, with their messages read together: what lies close together in the log, as that of the
+// queues of a topic mostly does, is read once. The errors stand at the indexes of the requests, and so do the answers. All
+// messages are valid until the next pull into the first of the answers, or into their own.
+func (e *Engine) PullAll(reqs []PullRequest, into []*Pulled) []error {
+	if len(reqs) == 0 {
+		return nil
+	}
+	errs, all := make([]error, len(reqs)), into[0].all[:0]
+	for i, p := range into[:len(reqs)] {
+		errs[i] = e.pick(&reqs[i], p)
+		all = append(all, p.wanted...)
+	}
+	into[0].all = all
+	e.readWanted(into[0], all)
+	return errs
+}
+
+// pick picks the messages of an answer. With an error there are none.
+func (e *Engine) pick(req *PullRequest, p *Pulled) error {
+	p.Messages, p.wanted = p.Messages[:0], p.wanted[:0]
 	if e.closed.Load() {
 		return ErrClosed
 	}
-	p.Messages, p.wanted = p.Messages[:0], p.wanted[:0]
 	q, low, pos, err := e.queue(req.Topic, req.Queue)
 	p.Position = pos
 	if err != nil {
@@ -98,14 +126,19 @@ func (e *Engine) Pull(req PullRequest, p *Pulled) error {
 	case req.Offset == p.Max:
 		return nil
 	}
-	if err := p.choose(q, &req); err != nil {
+	if err := p.choose(q, req); err != nil {
+		p.wanted = p.wanted[:0]
 		return pullError(req, err)
 	}
-	e.readWanted(p)
+	p.Messages = slices.Grow(p.Messages, len(p.wanted))[:len(p.wanted)]
+	for _, w := range p.wanted {
+		p.Messages[w.at] = Message{Offset: w.offset, Position: w.unit.Position, Size: w.unit.Size, VisibleMs: w.unit.LogMs}
+		p.Messages[w.at].Tags = w.unit.Tags
+	}
 	return nil
 }
 
-func pullError(req PullRequest, err error) error {
+func pullError(req *PullRequest, err error) error {
 	switch {
 	case errors.Is(err, consumequeue.ErrTrimmed):
 		err = fmt.Errorf("%w: %w", ErrTrimmed, err)
@@ -155,7 +188,7 @@ func (p *Pulled) choose(q *consumequeue.Queue, req *PullRequest) error {
 					return nil
 				}
 				total += int(u.Size)
-				p.wanted = append(p.wanted, wanted{u, p.Next, len(p.wanted)})
+				p.wanted = append(p.wanted, wanted{u, p.Next, p, len(p.wanted)})
 			}
 			p.Next++
 		}
@@ -163,21 +196,20 @@ func (p *Pulled) choose(q *consumequeue.Queue, req *PullRequest) error {
 	return nil
 }
 
-// readWanted reads the messages, in the order of their positions, those that lie close together at once.
-func (e *Engine) readWanted(p *Pulled) {
-	p.Messages = slices.Grow(p.Messages, len(p.wanted))[:len(p.wanted)]
+// readWanted reads messages into the memory of p, in the order of their positions, those that lie close together at once.
+func (e *Engine) readWanted(p *Pulled, list []wanted) {
+	if len(list) == 0 {
+		return
+	}
+	if !slices.IsSortedFunc(list, wanted.before) {
+		slices.SortFunc(list, wanted.before)
+	}
 	total := 0
-	for _, w := range p.wanted {
-		p.Messages[w.at] = Message{Offset: w.offset, Position: w.unit.Position, Size: w.unit.Size, VisibleMs: w.unit.LogMs}
-		p.Messages[w.at].Tags = w.unit.Tags
-	}
-	if !slices.IsSortedFunc(p.wanted, wanted.before) {
-		slices.SortFunc(p.wanted, wanted.before)
-	}
 	p.reads = p.reads[:0]
-	for i, w := range p.wanted {
+	for i := range list {
+		w := &list[i]
 		if w.unit.Flags&consumequeue.FlagHole != 0 {
-			p.Messages[w.at].Err = fmt.Errorf("%w: lost", ErrHole)
+			w.message().Err = fmt.Errorf("%w: lost", ErrHole)
 			continue
 		}
 		end := w.unit.Position + Offset(w.unit.Size)
@@ -200,10 +232,10 @@ func (e *Engine) readWanted(p *Pulled) {
 		r.buf, rest = rest[:r.size:r.size], rest[r.size:]
 	}
 	if len(p.reads) == 1 {
-		e.readJoined(p, 0)
+		e.readJoined(&p.reads[0], list)
 		return
 	}
-	e.env.Parallel(len(p.reads), func(i int) { e.readJoined(p, i) })
+	e.env.Parallel(len(p.reads), func(i int) { e.readJoined(&p.reads[i], list) })
 }
 
 func (w wanted) before(o wanted) int { return cmp.Compare(w.unit.Position, o.unit.Position) }
@@ -215,14 +247,14 @@ func (e *Engine) sameSegment(a, b Offset) bool {
 }
 
 // readJoined does one read and takes the messages out of it. When it fails whole, each message is tried by itself.
-func (e *Engine) readJoined(p *Pulled, i int) {
-	r := &p.reads[i]
+func (e *Engine) readJoined(r *joined, list []wanted) {
 	err := e.log.ReadRaw(r.pos, r.buf)
-	for _, w := range p.wanted[r.from:r.to] {
+	for i := r.from; i < r.to; i++ {
+		w := &list[i]
 		if w.unit.Flags&consumequeue.FlagHole != 0 {
 			continue
 		}
-		m := &p.Messages[w.at]
+		m := w.message()
 		at := int(w.unit.Position - r.pos)
 		b := r.buf[at : at+int(w.unit.Size)]
 		if err != nil && r.to-r.from > 1 {

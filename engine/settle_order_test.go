@@ -2,9 +2,12 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/engine/enginetest"
 )
 
 // Of several settles in order none is done behind one that is refused, and one that comes twice is refused.
@@ -45,5 +48,46 @@ func TestSettleInOrder(t *testing.T) {
 	}
 	if topic, ok := s.StagedBy(info.ID - 1); ok {
 		t.Errorf("a topic is the stage of %q", topic)
+	}
+}
+
+// Several queues pulled at once are as each pulled by itself; one that cannot be pulled takes nothing from the others.
+func TestPullAll(t *testing.T) {
+	s := enginetest.Open(t, enginetest.Config{Options: engine.Options{Queues: 3}})
+	for i := range 300 {
+		s.Do(&engine.Put{Topic: "t", Queue: i % 3, Body: fmt.Append(nil, "body ", i, strings.Repeat("x", i*40))})
+	}
+	reqs := []engine.PullRequest{
+		{Topic: "t", Queue: 2, Offset: 10, MaxCount: 1000, MaxBytes: 1 << 20},
+		{Topic: "t", Queue: 7},
+		{Topic: "t", Queue: 0, Offset: 0, MaxCount: 20},
+		{Topic: "nowhere"},
+		{Topic: "t", Queue: 1, Offset: 99, MaxCount: 1000},
+		{Topic: "t", Queue: 1, Offset: 200},
+	}
+	into := make([]*engine.Pulled, len(reqs))
+	for i := range into {
+		into[i] = new(engine.Pulled)
+	}
+	for range 2 { // and again into the same memory
+		errs := s.PullAll(reqs, into)
+		for i := range reqs {
+			var alone engine.Pulled
+			err := s.Solo.Pull(reqs[i], &alone)
+			if fmt.Sprint(err) != fmt.Sprint(errs[i]) || len(alone.Messages) != len(into[i].Messages) || alone.Next != into[i].Next {
+				t.Errorf("request %d: %d messages, next %d, %v; alone %d, %d, %v", i, len(into[i].Messages), into[i].Next, errs[i],
+					len(alone.Messages), alone.Next, err)
+				continue
+			}
+			for j := range alone.Messages {
+				got, want := &into[i].Messages[j], &alone.Messages[j]
+				if got.Err != nil || got.Offset != want.Offset || string(got.Body) != string(want.Body) || got.Position != want.Position {
+					t.Fatalf("request %d: message %d is %d at %d, %v", i, j, got.Offset, got.Position, got.Err)
+				}
+			}
+		}
+	}
+	if errs := s.PullAll(nil, nil); len(errs) != 0 {
+		t.Error(errs)
 	}
 }

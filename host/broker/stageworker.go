@@ -12,9 +12,10 @@ import (
 
 // What a worker of a stage takes at once.
 const (
-	stageMessages = 1024                  // of a queue, before they are settled
+	stageMessages = 1024                  // of a queue
 	stageBytes    = 1 << 20               // of their records
-	stageRound    = 4 << 20               // of all queues
+	stageRound    = 4096                  // messages of all queues that are read together, or more from one
+	stageQueues   = 16                    // queues that are read together
 	stageFlight   = 2                     // of a queue: one is decided about while the other gets into the log
 	stageAsk      = 256                   // messages for one question
 	stagePatience = 20 * time.Millisecond // after which what is decided is settled, and the rest is asked about later
@@ -42,9 +43,17 @@ type stageWorker struct {
 	queues []*stageQueue
 	origin int // queues of the topic
 	turn   int // the queue that the next round begins with
-	budget int // bytes that this round may still read
 	fault  string
-	free   []*engine.Pulled
+	free   []*stageMemory
+
+	asked []*stageQueue // of this round
+	reqs  []engine.PullRequest
+}
+
+// stageMemory holds the messages of a round. They are needed until all of its batches are in the log.
+type stageMemory struct {
+	into []*engine.Pulled // one for each queue
+	used int              // batches that need it
 }
 
 // stageQueue is a queue of a stage.
@@ -58,6 +67,7 @@ type stageQueue struct {
 	wait  time.Duration // how long the last wait was
 	until int64         // it is not asked about before, ns of Env.Mono
 
+	fault  error         // of the pull of this round
 	flight []*stageBatch // decided about, and on the way into the log; the oldest first
 
 	alone int64 // a Settle of several messages was refused: those below are settled one by one
@@ -67,9 +77,9 @@ type stageQueue struct {
 
 // stageBatch is what is decided about at once.
 type stageBatch struct {
-	into  *engine.Pulled
-	parts []*settling // in order; each is refused when one before it is
-	req   *request    // of the parts
+	memory *stageMemory
+	parts  []*settling // in order; each is refused when one before it is
+	req    *request    // of the parts
 }
 
 // run is the worker's life.
@@ -142,30 +152,22 @@ func (w *stageWorker) round() (did bool, err error) {
 	if err := w.find(); err != nil {
 		return false, err
 	}
-	var errs []error
 	now := w.b.env.Mono()
-	w.budget = stageRound
-	for n := range w.queues {
-		q := w.queues[(w.turn+n)%len(w.queues)]
-		if q.ahead >= q.end {
-			q.wait, q.until = 0, 0
+	did, errs := w.choose(now), []error(nil) // with more to choose from, come again at once
+	if len(w.asked) > 0 {
+		memory := w.pull()
+		for i, q := range w.asked {
+			sent, undecided, err := w.step(q, memory, memory.into[i])
+			switch q.until = 0; {
+			case undecided || err != nil:
+				q.wait = backoff(q.wait)
+				q.until = now + int64(q.wait)
+			case sent:
+				q.wait = 0
+			}
+			did, errs = did || sent, append(errs, err)
 		}
-		if q.ahead >= q.end || now < q.until || len(q.flight) == q.most() {
-			continue
-		}
-		if w.budget <= 0 {
-			w.turn, did = (w.turn+n)%len(w.queues), true // come again at once
-			break
-		}
-		sent, undecided, err := w.step(q)
-		switch q.until = 0; {
-		case undecided || err != nil:
-			q.wait = backoff(q.wait)
-			q.until = now + int64(q.wait)
-		case sent:
-			q.wait = 0
-		}
-		did, errs = did || sent, append(errs, err)
+		w.unused(memory)
 	}
 	waits := !did // nothing more can be asked about: what is on its way is all there is
 	for _, q := range w.queues {
@@ -217,16 +219,78 @@ func (w *stageWorker) find() error {
 	return nil
 }
 
-// step has the next messages of a queue decided, and hands the verdicts to the writer. With an error or something undecided, those
-// before are sent all the same.
-func (w *stageWorker) step(q *stageQueue) (sent, undecided bool, err error) {
-	batch := &stageBatch{into: new(engine.Pulled)}
-	if n := len(w.free); n > 0 {
-		batch.into, w.free = w.free[n-1], w.free[:n-1]
+// choose finds the queues that are asked about in this round, another one first each time, and says whether there are more.
+func (w *stageWorker) choose(now int64) (more bool) {
+	w.asked, w.reqs = w.asked[:0], w.reqs[:0]
+	messages := 0
+	for n := range w.queues {
+		q := w.queues[(w.turn+n)%len(w.queues)]
+		if q.ahead >= q.end {
+			q.wait, q.until = 0, 0
+		}
+		if q.ahead >= q.end || now < q.until || len(q.flight) == q.most() {
+			continue
+		}
+		if messages >= stageRound || len(w.asked) == stageQueues {
+			w.turn = q.number
+			return true
+		}
+		req := engine.PullRequest{
+			Topic: stagePrefix + w.topic, Queue: q.number, Offset: q.ahead, MaxCount: stageMessages, MaxBytes: stageBytes,
+		}
+		if q.ahead < q.alone {
+			req.MaxCount = 1
+		}
+		messages += int(min(q.end-q.ahead, int64(req.MaxCount)))
+		w.asked, w.reqs = append(w.asked, q), append(w.reqs, req)
 	}
-	err = w.pull(q, batch.into)
+	return false
+}
+
+// pull reads the next messages of the queues of this round. It notes what is wrong with a queue.
+func (w *stageWorker) pull() *stageMemory {
+	memory := new(stageMemory)
+	if n := len(w.free); n > 0 {
+		memory, w.free = w.free[n-1], w.free[:n-1]
+	}
+	for len(memory.into) < len(w.reqs) {
+		memory.into = append(memory.into, new(engine.Pulled))
+	}
+	err := w.b.enter()
+	if err == nil {
+		defer w.b.leave()
+		errs := w.b.e.PullAll(w.reqs, memory.into)
+		if info, _, _ := w.b.e.Topic(stagePrefix + w.topic); info.ID != w.id { // it may have been the stage of a new topic of the name
+			err = engine.ErrNoTopic
+		}
+		for i, q := range w.asked {
+			q.fault = errs[i]
+		}
+	}
+	if err != nil {
+		for _, q := range w.asked {
+			q.fault = err
+		}
+	}
+	return memory
+}
+
+// unused takes back the memory of a round, unless a batch needs it.
+func (w *stageWorker) unused(memory *stageMemory) {
+	if memory.used == 0 {
+		w.free = append(w.free, memory)
+	}
+}
+
+// step has messages of a queue decided, and hands the verdicts to the writer. With an error or something undecided, those before
+// are sent all the same.
+func (w *stageWorker) step(q *stageQueue, memory *stageMemory, into *engine.Pulled) (sent, undecided bool, err error) {
+	if q.fault != nil {
+		return false, false, fmt.Errorf("broker: %w", q.fault)
+	}
+	batch := &stageBatch{memory: memory}
 	began := w.b.env.Mono()
-	for rest := batch.into.Messages; len(rest) > 0 && !undecided && err == nil; {
+	for rest := into.Messages; len(rest) > 0 && !undecided && err == nil; {
 		var n int
 		n, undecided, err = w.askSome(q, batch, rest)
 		rest = rest[n:]
@@ -235,41 +299,12 @@ func (w *stageWorker) step(q *stageQueue) (sent, undecided bool, err error) {
 		}
 	}
 	if len(batch.parts) == 0 {
-		w.free = append(w.free, batch.into)
 		return false, undecided, err
 	}
 	if failed := w.send(q, batch); failed != nil {
 		return false, undecided, errors.Join(err, failed)
 	}
 	return true, undecided, err
-}
-
-// pull reads the next messages of a queue.
-func (w *stageWorker) pull(q *stageQueue, into *engine.Pulled) error {
-	into.Messages = into.Messages[:0]
-	if err := w.b.enter(); err != nil {
-		return err
-	}
-	defer w.b.leave()
-	req := engine.PullRequest{
-		Topic: stagePrefix + w.topic, Queue: q.number, Offset: q.ahead, MaxCount: stageMessages, MaxBytes: stageBytes,
-	}
-	if q.ahead < q.alone {
-		req.MaxCount = 1
-	}
-	err := w.b.e.Pull(req, into)
-	info, _, _ := w.b.e.Topic(req.Topic)
-	if err == nil && info.ID != w.id { // it was read from the stage of a new topic of the name
-		err = engine.ErrNoTopic
-	}
-	if err != nil {
-		into.Messages = into.Messages[:0]
-		return fmt.Errorf("broker: %w", err)
-	}
-	for i := range into.Messages {
-		w.budget -= int(into.Messages[i].Size)
-	}
-	return nil
 }
 
 // askSome has at least one of the messages decided, and says how many are.
@@ -390,6 +425,7 @@ func (w *stageWorker) send(q *stageQueue, batch *stageBatch) error {
 		return err
 	}
 	batch.req = r
+	batch.memory.used++
 	q.flight = append(q.flight, batch)
 	return nil
 }
@@ -400,7 +436,8 @@ func (w *stageWorker) settled(q *stageQueue) (did bool, err error) {
 		batch := q.flight[0]
 		q.flight = q.flight[1:]
 		<-batch.req.done // Close ends it
-		w.free = append(w.free, batch.into)
+		batch.memory.used--
+		w.unused(batch.memory)
 		if err != nil {
 			continue
 		}
