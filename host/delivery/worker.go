@@ -94,8 +94,9 @@ func (c Config) withDefaults() Config {
 }
 
 const (
-	// lookEvery is how soon a topic that was made is read.
-	lookEvery = time.Second
+	// lookEvery is how soon a topic that was made is read. With very many topics it takes longer, up to longestLook, so that
+	// looking takes less than 1/lookShare of a processor.
+	lookEvery, longestLook, lookShare = time.Second, 10 * time.Second, 400
 	// marginOfLease is how much longer than a request a lease is at least.
 	marginOfLease = 20 * time.Second
 	// firstPause and longestPause bound the waits between tries of what cannot be done now.
@@ -174,9 +175,8 @@ func (w *Worker) Close(ctx context.Context) {
 
 // look starts a reader for each topic that matches and has none.
 func (w *Worker) look() {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
 	for {
+		begun := time.Now()
 		for _, t := range w.c.Broker.TopicsNow() {
 			if !strings.HasPrefix(t.Name, "%") && w.c.Match(t.Name) && w.begins(t.Name) {
 				w.working.Go(func() {
@@ -185,9 +185,7 @@ func (w *Worker) look() {
 				})
 			}
 		}
-		select {
-		case <-ticker.C:
-		case <-w.pulling.Done():
+		if !pause(w.pulling, min(max(lookShare*time.Since(begun), lookEvery), longestLook)) {
 			return
 		}
 	}
