@@ -15,7 +15,8 @@ import (
 var (
 	goGuest   = sync.OnceValues(func() ([]byte, error) { return goBuild("./guest/testdata/filter") })
 	jsonGuest = sync.OnceValues(func() ([]byte, error) { return goBuild("./guest/testdata/json") })
-	cGuest    = sync.OnceValues(cBuild)
+	cGuest    = sync.OnceValues(func() ([]byte, error) { return cBuild("filter.c") })
+	ownGuest  = sync.OnceValues(func() ([]byte, error) { return cBuild("own.c") })
 	asGuest   = sync.OnceValues(asBuild)
 )
 
@@ -73,7 +74,7 @@ func goBuild(pkg string) ([]byte, error) {
 	})
 }
 
-func cBuild() ([]byte, error) {
+func cBuild(source string) ([]byte, error) {
 	for _, name := range []string{"clang", "clang-19", "clang-16", "clang-14"} {
 		clang, err := exec.LookPath(name)
 		if err != nil {
@@ -81,7 +82,7 @@ func cBuild() ([]byte, error) {
 		}
 		return compiled(func(out string) *exec.Cmd {
 			return exec.Command(clang, "--target=wasm32", "-O2", "-Wall", "-Werror", "-Wno-implicit-fallthrough", "-nostdlib",
-				"-Wl,--no-entry", "-o", out, "guest/c/testdata/filter.c")
+				"-Wl,--no-entry", "-o", out, "guest/c/testdata/"+source)
 		})
 	}
 	return nil, fmt.Errorf("clang is %w: the C guest is not built (Debian: clang and lld)", errMissing)

@@ -148,6 +148,17 @@ func TestSmallGuestsNoRoom(t *testing.T) {
 	})
 }
 
+// TestCGuestOwnAlloc: a C plugin with an allocator of its own writes its output where that leaves room, and nowhere else.
+func TestCGuestOwnAlloc(t *testing.T) {
+	p := load(t, open(t, plugins.Options{}), built(t, ownGuest), spec())
+	call := filter
+	call.Hook = abi.Transform
+	a := decide(t, p, call, bodies("a", strings.Repeat("x", 500), "b"))
+	if got := actions(a); got != "replace dead_letter:65534(error) replace" || string(a.Decisions[2].Output.Body) != "b" {
+		t.Errorf("%s, %+v", got, a.Decisions)
+	}
+}
+
 // TestASGuest: what only the AssemblyScript kit has: errors that are thrown and named in the log, columns of headers
 // and patterns, and memory that is given back between calls.
 func TestASGuest(t *testing.T) {

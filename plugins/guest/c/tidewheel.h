@@ -11,8 +11,8 @@
  *
  * Include it in one file of a plugin. It needs no library. The records are windows of the batch and belong to the host; they are
  * valid until the function returns. The memory from __heap_base on belongs to the host and to the output: a plugin with a heap
- * of its own defines TW_OWN_ALLOC and its own tw_alloc, and sets tw_arena_end there to an address from which on it leaves all
- * memory to the output. */
+ * of its own defines TW_OWN_ALLOC and its own tw_alloc, and sets tw_output_from and tw_output_to there to the ends of the memory
+ * that it leaves to the output, 8-aligned. */
 #ifndef TIDEWHEEL_H
 #define TIDEWHEEL_H
 
@@ -162,7 +162,7 @@ static inline int tw_member(tw_slice json, const char *name, tw_slice *value) {
 
 TW_EXPORT("tw_abi_1") void tw_abi_1(void) {}
 
-static tw_u32 tw_arena_end; /* where the output begins, and all memory behind it is its own */
+static tw_u32 tw_output_from, tw_output_to; /* the memory for output; to the end of the memory, which grows, if tw_output_to is 0 */
 
 /* tw_grow sees to it that the memory reaches to end; 0 when it cannot. */
 static int tw_grow(tw_u64 end) {
@@ -177,7 +177,7 @@ TW_EXPORT("tw_alloc") tw_u32 tw_alloc(tw_u32 size) {
 	tw_u32 base = ((tw_u32)&__heap_base + 15) & ~15u;
 	tw_u64 end = ((tw_u64)base + size + 15) & ~15ull;
 	if (end >> 32 || !tw_grow(end)) return 0;
-	tw_arena_end = (tw_u32)end;
+	tw_output_from = (tw_u32)end;
 	return base;
 }
 #endif
@@ -191,27 +191,27 @@ __attribute__((target("bulk-memory"))) static void tw_move(void *to, const void 
 /* tw_output adds to the output: its number, or -1 when there is no memory left or there are more than records. */
 static int tw_output(tw_batch *b, const tw_message *m) {
 	const tw_slice parts[4] = { m->topic, m->key, m->headers, m->body };
-	tw_batch *out = (tw_batch *)tw_arena_end;
+	tw_batch *out = (tw_batch *)tw_output_from;
 	if (tw_outputs >= b->count) return -1;
-	if (tw_outputs == 0) tw_output_end = tw_arena_end + 64 + 64 * b->count;
+	if (tw_outputs == 0) tw_output_end = tw_output_from + 64 + 64 * b->count;
 	tw_u64 end = tw_output_end;
 	for (int i = 0; i < 4; i++) end += ((tw_u64)parts[i].len + 3) & ~3ull;
-	if (end >> 32 || !tw_grow(end)) return -1;
+	if (end >> 32 || (tw_output_to != 0 ? end > tw_output_to : !tw_grow(end))) return -1;
 	if (tw_outputs == 0) {
 		*out = (tw_batch){ .magic = 0x31425754, .hook = b->hook, .stride = 64, .header_size = 64, .verdicts = 64, .index = 64,
 			.blob = 64 + 64 * b->count };
-		b->out_ptr = tw_arena_end;
+		b->out_ptr = tw_output_from;
 	}
-	tw_entry *e = (tw_entry *)(tw_arena_end + 64 + 64 * tw_outputs);
+	tw_entry *e = (tw_entry *)(tw_output_from + 64 + 64 * tw_outputs);
 	tw_u32 *place = &e->topic;
 	e->id = 0, e->stored_ms = e->due_ms = 0, e->attempt = e->flags = 0;
 	for (int i = 0; i < 4; i++) {
-		place[2 * i] = tw_output_end - tw_arena_end, place[2 * i + 1] = parts[i].len;
+		place[2 * i] = tw_output_end - tw_output_from, place[2 * i + 1] = parts[i].len;
 		tw_move((void *)tw_output_end, parts[i].ptr, parts[i].len);
 		tw_output_end += (parts[i].len + 3) & ~3u;
 	}
 	out->count = tw_outputs + 1;
-	out->total = b->out_len = tw_output_end - tw_arena_end;
+	out->total = b->out_len = tw_output_end - tw_output_from;
 	return (int)tw_outputs++;
 }
 
