@@ -95,6 +95,29 @@ var brokerMetrics = [...]metric{
 	{name: "tidewheel_lateness_seconds", kind: "histogram",
 		help:     "Time from a message's due time until it was durable and visible.",
 		measures: func(s *snapshot) broker.Histogram { return s.counts.Lateness }},
+	{name: "tidewheel_hook_decisions_total", kind: "counter", labels: []string{"hook", "verdict"},
+		help: "What plugins decided about messages: that were being put (publish), were due (due, when it was in the log), were about to be read or were delivered (consume). Undecided ones count each time they are asked about.",
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for i, counts := range []broker.Decisions{s.counts.Published, s.counts.Due, s.counts.Consumed} {
+				for action, n := range counts {
+					if n > 0 {
+						emit(float64(n), [...]string{"publish", "due", "consume"}[i], broker.Action(action).String())
+					}
+				}
+			}
+		}},
+	{name: "tidewheel_topic_messages_staged", kind: "gauge", labels: []string{"topic"},
+		help: "Messages that are due and wait for a plugin's decision, by topic.",
+		read: func(s *snapshot, emit func(float64, ...string)) {
+			for i := range s.topics {
+				if t := &s.topics[i]; t.Staged || t.StageLag > 0 {
+					emit(float64(t.StageLag), t.Name)
+				}
+			}
+		}},
+	{name: "tidewheel_stage_lateness_seconds", kind: "histogram",
+		help:     "Time from a message's due time until a plugin's decision about it was durable.",
+		measures: func(s *snapshot) broker.Histogram { return s.counts.StageLateness }},
 	{name: "tidewheel_oldest_overdue_seconds", kind: "gauge",
 		help: "How long the message that is due and not delivered has been due; 0 when there is none.",
 		read: value(func(s *snapshot) float64 {

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/fsadapter/crashfs"
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/broker/brokertest"
 	"github.com/tidewheel/tidewheel/host/delivery"
 	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
@@ -70,6 +72,12 @@ func TestMetrics(t *testing.T) {
 	now.Store(1_796_036_400_000)
 	b, err := broker.Open(broker.Env{FS: crashfs.New(crashfs.Options{}), Wall: now.Load}, ".", broker.Options{
 		Engine: engine.Options{SegmentSize: 1 << 20},
+		Hooks: &brokertest.Hooks{Topics: []string{"staged"}, OnDue: func(_ string, m *engine.Message) broker.Decision {
+			if string(m.Body) == "later" {
+				return broker.Decision{}
+			}
+			return brokertest.Keep("p")
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +104,7 @@ func TestMetrics(t *testing.T) {
 	ask(a, "POST", "/v1/topics/t/ack", `{"group":"g","offsets":[{"queue":0,"offset":"1"}]}`)
 	ask(a, "PUT", "/v1/topics/u", `{"queues":1}`)
 	consume(t, b)
+	decide(t, b, &now)
 	now.Add(1500)
 	if err := b.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
@@ -128,6 +137,21 @@ func TestMetrics(t *testing.T) {
 	}
 	if got, want := after["tidewheel_lateness_seconds_sum"], .5; got < want-.01 || got > want+.01 {
 		t.Errorf("lateness is %v s, want %v", got, want)
+	}
+}
+
+// decide has two messages met by a plugin, which decides about the first one only.
+func decide(t *testing.T, b *broker.Broker, now *atomic.Int64) {
+	t.Helper()
+	for _, body := range []string{"x", "later"} {
+		if _, err := b.Put(t.Context(), broker.Message{Topic: "staged", Pin: true, Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now.Add(1)
+	var p broker.Pulled
+	if err := b.Pull(t.Context(), broker.PullRequest{Topic: "staged", Group: "staged", Wait: 20 * time.Second}, &p); err != nil || p.Count() != 1 {
+		t.Fatal(p.Count(), err)
 	}
 }
 

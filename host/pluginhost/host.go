@@ -176,7 +176,12 @@ func (h *Host) settle(ctx context.Context, t config.PluginTable) (*member, error
 	before := h.member(t.Name)
 	switch {
 	case before == nil:
-		_, err := h.loader.Watch(ctx, file, spec, wallMs())
+		h.log.Info("loading a plugin", "plugin", t.Name, "file", file)
+		p, err := h.loader.Watch(ctx, file, spec, wallMs())
+		if err == nil {
+			s := p.Stats()
+			h.log.Info("plugin loaded", "plugin", t.Name, "digest", s.Digest.String(), "took_ms", s.LoadNs/1e6)
+		}
 		return newMember(t, h.loader, h.meters[t.Name]), err
 	case reflect.DeepEqual(before.table, t):
 		return before, nil

@@ -370,8 +370,9 @@ func TestPluginReconfigure(t *testing.T) {
 	if p := h.plugin("f"); p.Order != 3 || p.Generation != 1 {
 		t.Errorf("%+v", p)
 	}
-	if _, err := h.Reload(t.Context(), h.config(table("f", "f.wasm")+table("new", "missing.wasm", "order = 1"))); err == nil || !strings.Contains(err.Error(), "load new") {
-		t.Errorf("a plugin without its file: %v", err)
+	r, err := h.Reload(t.Context(), h.config(table("f", "f.wasm")+table("new", "missing.wasm", "order = 1")))
+	if err == nil || !strings.Contains(err.Error(), "load new") || strings.Join(r.Applied, " ") != "plugin.f" {
+		t.Errorf("a plugin without its file: %+v, %v", r, err)
 	}
 	h.put("orders", "", "d3", "c")
 	h.expect(h.read("orders", "g", 0), "") // the new one comes first, and holds them

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidewheel/tidewheel/host/config"
+	"github.com/tidewheel/tidewheel/plugins"
 )
 
 // Reloaded says what a Reload did: keys of the configuration, in the order of its reference.
@@ -28,6 +29,7 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	r.Applied, r.Restart = s.cfg.Changed(next)
 	s.keepDeliveries(ctx, next)
 	errs := []error{s.store.plugins.Reconfigure(ctx, next), s.store.b.Rehook(ctx)}
+	r.Applied = without(r.Applied, errs[0])
 	errs = append(errs, s.store.deliveries.Configure(s.store.plugins.Deliveries()), s.defineTopics(ctx, next))
 	for _, f := range s.namedFiles() {
 		err := f.reload()
@@ -45,6 +47,20 @@ func (s *Server) Reload(ctx context.Context, next *config.Config) (Reloaded, err
 	s.mu.Unlock()
 	setMemory(now)
 	return r, errors.Join(errs...)
+}
+
+// without is a list of keys without those of plugins that could not be loaded.
+func without(applied []string, err error) []string {
+	list, _ := err.(interface{ Unwrap() []error })
+	if list == nil {
+		return applied
+	}
+	for _, err := range list.Unwrap() {
+		if load := new(plugins.LoadError); errors.As(err, &load) {
+			applied = slices.DeleteFunc(applied, func(key string) bool { return key == "plugin."+load.Plugin })
+		}
+	}
+	return applied
 }
 
 // keepDeliveries ends what delivers and is gone in the next configuration, while its plugin is still there to judge the answers.

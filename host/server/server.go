@@ -220,6 +220,9 @@ func (s *Server) open(ctx context.Context) (store, error) {
 	if c := s.opts.Clock; c != nil {
 		env.Wall, env.Mono, hosted.Now = c.Wall, c.Mono, c.Wall
 	}
+	if n := len(s.cfg.Plugins); n > 0 { // those that are not in the cache are compiled, which takes seconds
+		s.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=Loading plugins, %d", time.Duration(30+10*n)*time.Second/time.Microsecond, n))
+	}
 	plugins, err := pluginhost.Open(ctx, hosted)
 	if err != nil {
 		return store{}, errors.Join(err, closer.Close())
