@@ -153,6 +153,23 @@ func (b *Broker) verdict(ctx context.Context, h handle.Handle) (Outcome, error) 
 	return outcome, b.gate.wait(ctx, pos)
 }
 
+// Place finds out where a message that waited became visible; see engine.Engine.Place. It is for one that a change has just been
+// refused for as engine.Delivered.
+func (b *Broker) Place(text string) (p engine.Place, ok bool, err error) {
+	h, err := b.open(text)
+	if err != nil {
+		return engine.Place{}, false, nil
+	}
+	if err := b.enter(); err != nil {
+		return engine.Place{}, false, err
+	}
+	defer b.leave()
+	if p, ok, err = b.e.Place(h); err != nil {
+		err = fmt.Errorf("broker: %w", err)
+	}
+	return p, ok, err
+}
+
 // Waiting is a message that waits.
 type Waiting struct {
 	engine.Waiting

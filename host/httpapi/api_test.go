@@ -159,7 +159,7 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// A cancel that comes too late says so, and when the message was due.
+// A cancel that comes too late says so, and when the message was due and where it is.
 func TestCancelTooLate(t *testing.T) {
 	b, err := broker.Open(broker.Env{FS: crashfs.New(crashfs.Options{})}, ".", broker.Options{Engine: engine.Options{Levels: "1ms"}})
 	if err != nil {
@@ -175,6 +175,10 @@ func TestCancelTooLate(t *testing.T) {
 	p := read[httpapi.Problem](t, do(t, a, "DELETE", "/v1/timers/"+s.Handle, ""), 409)
 	if p.Code != "already_delivered" || p.DueMs != s.DueMs || p.Type != "/problems/already-delivered" {
 		t.Errorf("problem %+v", p)
+	}
+	m := got.Messages[0]
+	if p.Topic != "t" || p.Queue == nil || *p.Queue != m.Queue || p.Offset == nil || *p.Offset != m.Offset || p.DeliveredAt < s.Due {
+		t.Errorf("problem %+v, the message is in queue %d at offset %d, was due %s", p, m.Queue, m.Offset, s.Due)
 	}
 }
 

@@ -91,7 +91,7 @@ var catalogue = [...]problemKind{
 		"A cancel came first.",
 		"POST /v1/timers/{handle}/undo takes the cancel back, until the due time.", ""},
 	{"already_delivered", 409, "The message was delivered before",
-		"It was due before the request; due_ms says when.",
+		"It was due before the request; due_ms says when. Topic, queue, offset and delivered_at say where it is, when that is quickly found; explain tells more.",
 		"Let the consumer decide.", ""},
 	{"broadcast", 409, "A broadcast group cannot do this",
 		"Its readers keep their places themselves, and messages with a delay are not for it.",

@@ -27,11 +27,14 @@ type Problem struct {
 	Limit  string `json:"limit,omitempty" doc:"what is allowed there"`
 	Fix    string `json:"fix,omitempty" doc:"what to do"`
 
-	DueMs     int64  `json:"due_ms,omitempty" doc:"when the message was due that came before the request"`
-	File      string `json:"file,omitempty" doc:"the file that is damaged"`
-	Offset    *Int64 `json:"offset,omitempty" doc:"the byte in it"`
-	DoneBytes int64  `json:"done_bytes,omitempty" doc:"how much of the log the start has read"`
-	AllBytes  int64  `json:"all_bytes,omitempty" doc:"how much it has to read"`
+	DueMs       int64  `json:"due_ms,omitempty" doc:"when the message was due that came before the request"`
+	DeliveredAt string `json:"delivered_at,omitempty" doc:"when it became visible, RFC 3339; known when topic, queue and offset are"`
+	Topic       string `json:"topic,omitempty" doc:"where it is"`
+	Queue       *int   `json:"queue,omitempty" doc:"the queue of the topic"`
+	File        string `json:"file,omitempty" doc:"the file that is damaged"`
+	Offset      *Int64 `json:"offset,omitempty" doc:"the message's offset in the queue; or the byte in the file"`
+	DoneBytes   int64  `json:"done_bytes,omitempty" doc:"how much of the log the start has read"`
+	AllBytes    int64  `json:"all_bytes,omitempty" doc:"how much it has to read"`
 }
 
 // Error is the title and what is known beyond it, in one line.

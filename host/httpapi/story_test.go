@@ -103,6 +103,8 @@ var story = []step{
 	{op: "cancelTimer", name: "again", path: "handle={{h5}}", status: 200},
 	{op: "undoTimer", name: "undo", path: "handle={{h5}}", status: 200},
 	{op: "fireTimer", name: "fire", path: "handle={{h2}}", status: 200, keep: "handle", as: "h6"},
+	{op: "showTimer", name: "delivered", path: "handle={{h6}}", status: 200, until: "delivered"},
+	{op: "cancelTimer", name: "too_late", path: "handle={{h6}}", status: 409, loose: true},
 	{op: "cancelTimer", name: "unknown", path: "handle=tw1.forged", status: 404},
 	{op: "levels", name: "levels", status: 200},
 	{op: "events", name: "from_the_begin", query: pairs("from", "first"), status: 200, events: 4, loose: true},

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tidewheel/tidewheel/engine"
@@ -100,20 +101,18 @@ func (a *API) cancelTimer(c *call) error {
 		}
 		due = t.DueMs
 	}
-	return refusal(outcome, due)
+	return a.refusal(text, outcome, due)
 }
 
 // refusal says why a message that should be changed was not.
-func refusal(outcome engine.Outcome, dueMs int64) error {
+func (a *API) refusal(text string, outcome engine.Outcome, dueMs int64) error {
 	switch outcome {
 	case engine.Superseded:
 		p := problem("superseded")
 		p.Fix = "use the handle that the move, fire or undo answered; explain tells it, too"
 		return p
 	case engine.Delivered:
-		p := problem("already_delivered")
-		p.DueMs = dueMs
-		return p
+		return a.delivered(text, dueMs)
 	case engine.AlreadyCancelled:
 		p := problem("already_cancelled")
 		p.Fix = "POST /v1/timers/{handle}/undo takes the cancel back"
@@ -122,6 +121,21 @@ func refusal(outcome engine.Outcome, dueMs int64) error {
 		return problem("not_cancelled")
 	}
 	return noTimer()
+}
+
+// delivered says that a message is in its topic, and where, when that is quickly found: whether it can't be told or can't be read,
+// the answer is as definite without it.
+func (a *API) delivered(text string, dueMs int64) *Problem {
+	p := problem("already_delivered")
+	p.DueMs = dueMs
+	at, ok, err := a.b.Place(text)
+	if err != nil || !ok {
+		return p
+	}
+	offset := Int64(at.Offset)
+	p.DeliveredAt, p.Topic, p.Queue, p.Offset = instantText(at.AtMs), at.Topic, &at.Queue, &offset
+	p.Detail = fmt.Sprintf("it is in topic %s, queue %d, at offset %d, since %s", at.Topic, at.Queue, at.Offset, p.DeliveredAt)
+	return p
 }
 
 func noTimer() *Problem {
@@ -187,7 +201,7 @@ func (a *API) moveTimer(c *call) error {
 		return err
 	}
 	changed, err := a.b.Move(c.ctx(), text, due)
-	return a.changed(c, OutcomeMoved, changed, err)
+	return a.changed(c, text, OutcomeMoved, changed, err)
 }
 
 // newDue is the due time that is asked for.
@@ -222,23 +236,25 @@ func (a *API) newDue(c *call, text string, req *Reschedule) (int64, error) {
 
 // fireTimer delivers a waiting message now.
 func (a *API) fireTimer(c *call) error {
-	changed, err := a.b.Fire(c.ctx(), c.path("handle"))
-	return a.changed(c, OutcomeFired, changed, err)
+	text := c.path("handle")
+	changed, err := a.b.Fire(c.ctx(), text)
+	return a.changed(c, text, OutcomeFired, changed, err)
 }
 
 // undoTimer takes a cancel back.
 func (a *API) undoTimer(c *call) error {
-	changed, err := a.b.Undo(c.ctx(), c.path("handle"))
-	return a.changed(c, OutcomeRestored, changed, err)
+	text := c.path("handle")
+	changed, err := a.b.Undo(c.ctx(), text)
+	return a.changed(c, text, OutcomeRestored, changed, err)
 }
 
 // changed answers a move, a fire and an undo.
-func (a *API) changed(c *call, outcome string, changed broker.Changed, err error) error {
+func (a *API) changed(c *call, text, outcome string, changed broker.Changed, err error) error {
 	if err != nil {
 		return err
 	}
 	if changed.Outcome != engine.Moved && changed.Outcome != engine.Restored {
-		return refusal(changed.Outcome, changed.DueMs)
+		return a.refusal(text, changed.Outcome, changed.DueMs)
 	}
 	now := a.b.NowMs()
 	c.w.Header().Set("Location", a.opts.Prefix+"/v1/timers/"+changed.Handle)

@@ -111,7 +111,7 @@ func TestTimerLife(t *testing.T) {
 	}
 	for _, c := range [][2]string{{"PATCH", ""}, {"POST", "/fire"}, {"POST", "/undo"}, {"DELETE", ""}} {
 		p := read[httpapi.Problem](t, do(t, a, c[0], "/v1/timers/"+handle+c[1], `{"delay":"1h"}`), 409)
-		if p.Code != "already_delivered" || p.DueMs != startMs {
+		if p.Code != "already_delivered" || p.DueMs != startMs || p.Topic != "orders" || p.Queue == nil || p.Offset == nil {
 			t.Errorf("%v of what was delivered: %+v", c, p)
 		}
 	}

@@ -154,7 +154,7 @@ func TestChunksCloseByYoungestSegment(t *testing.T) {
 	}
 }
 
-// A moment of the wall clock is found among units, which know only the running time.
+// A moment of the wall clock is found among units, which know only the running time, and told of one.
 func TestLogTimeOf(t *testing.T) {
 	type at struct{ log, wall int64 }
 	for _, c := range []struct {
@@ -190,9 +190,17 @@ func TestLogTimeOf(t *testing.T) {
 					t.Errorf("wall clock %d is log time %d, want %d", wall, got, want)
 				}
 			}
+			for _, b := range c.batches { // drift that is no step is not known
+				if got := w.s.WallTimeOf(b.log); got < b.wall-1000 || got > b.wall+1000 {
+					t.Errorf("log time %d is wall clock %d, want %d", b.log, got, b.wall)
+				}
+			}
 		})
 	}
 	if got := state.New(1).LogTimeOf(begin); got != 0 {
+		t.Errorf("without a clock: %d", got)
+	}
+	if got := state.New(1).WallTimeOf(7); got != 7 {
 		t.Errorf("without a clock: %d", got)
 	}
 }

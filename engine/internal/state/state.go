@@ -293,6 +293,16 @@ func (s *State) LogTimeOf(wallMs int64) int64 {
 	return 0
 }
 
+// WallTimeOf maps a logTime to what the wall clock showed at it, but for what it had drifted since the step before.
+func (s *State) WallTimeOf(logMs int64) int64 {
+	i := sort.Search(len(s.Steps), func(i int) bool { return s.Steps[i].LogMs > logMs })
+	if len(s.Steps) == 0 {
+		return logMs
+	}
+	st := s.Steps[max(i-1, 0)]
+	return st.WallMs + (logMs - st.LogMs)
+}
+
 // InHole says whether a position is in a lost range.
 func (s *State) InHole(pos Offset) bool { return holds(s.Holes, pos) || holds(s.Lost, pos) }
 
