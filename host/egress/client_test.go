@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,8 @@ func TestDoRefuses(t *testing.T) {
 		"webhook-id":        with("webhook-id", "x"),
 		"webhook-timestamp": with("Webhook-Timestamp", "1"),
 		"webhook-signature": with("WEBHOOK-SIGNATURE", "x"),
+		"by underscore":     with("webhook_signature", "x"),
+		"by underscore 2":   with("Transfer_Encoding", "chunked"),
 		"crlf":              with("X-A", "a\r\nHost: evil.test"),
 		"lf":                with("X-A", "a\nX-B: c"),
 		"nul":               with("X-A", "a\x00b"),
@@ -485,4 +488,28 @@ func TestReasonsNameNothing(t *testing.T) {
 	if Kind(99).String() != "unknown" || Kind(0).Reason() != "unknown" {
 		t.Error("kinds that do not exist have names")
 	}
+}
+
+// FuzzHeader: what passes is one line each when it is sent, with the name and the value that were given.
+func FuzzHeader(f *testing.F) {
+	for _, seed := range [][2]string{{"X-A", "b"}, {"X-A", "a\r\nHost: x"}, {"Host", "x"}, {"X A", "b"}, {"X-A", "\x00"}, {"te", "x"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		all, err := header([]Header{{name, value}})
+		if err != nil {
+			if !errors.Is(err, ErrRefused) {
+				t.Fatalf("%q: an error of another kind: %v", name, err)
+			}
+			return
+		}
+		var sent bytes.Buffer
+		if err := all.Write(&sent); err != nil {
+			t.Fatal(err)
+		}
+		want := http.CanonicalHeaderKey(name) + ": " + strings.Trim(value, " \t") + "\r\n"
+		if sent.String() != want || strings.Count(want, "\n") != 1 || slices.Contains(hosts, http.CanonicalHeaderKey(name)) {
+			t.Fatalf("%q: %q is sent as %q", name, value, sent.String())
+		}
+	})
 }

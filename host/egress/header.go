@@ -37,7 +37,7 @@ func header(list []Header) (http.Header, error) {
 			return nil, fmt.Errorf("%w: %q is not the name of a header", ErrRefused, cut(h.Name))
 		}
 		name := http.CanonicalHeaderKey(h.Name)
-		if slices.Contains(hosts, name) || strings.HasPrefix(name, "Proxy-") {
+		if plain := dashed(name); slices.Contains(hosts, plain) || strings.HasPrefix(plain, "Proxy-") {
 			return nil, fmt.Errorf("%w: header %s is not the plugin's to set", ErrRefused, name)
 		}
 		if i := strings.IndexFunc(h.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); i >= 0 {
@@ -47,6 +47,9 @@ func header(list []Header) (http.Header, error) {
 	}
 	return all, nil
 }
+
+// dashed is a name as servers read it that hand headers on as variables, where - and _ are the same.
+func dashed(name string) string { return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) }
 
 // token says whether a name or method has the characters that HTTP allows.
 func token(s string) bool {
