@@ -385,3 +385,29 @@ func TestCloseTwice(t *testing.T) {
 		t.Errorf("reconfigure: %v", err)
 	}
 }
+
+// TestDefaultsArePlugins: a table without limits has those of package plugins, but for the number of instances.
+func TestDefaultsArePlugins(t *testing.T) {
+	r, err := plugins.NewRuntime(plugins.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m, err := r.Load(ctx, keep(), plugins.Spec{Name: "plain", Policy: plugins.Policy{OnError: plugins.OnErrorSkip}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	d := newDesk(t)
+	d.write("a.wasm", keep())
+	d.open(strings.Replace(table("a"), "dead_letter", "skip", 1))
+	v, err := d.Plugin("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := v.Spec, m.Spec()
+	got.Limits.Instances = want.Limits.Instances
+	if got.Limits != want.Limits || got.Policy != want.Policy || got.Grants != want.Grants {
+		t.Errorf("got  %+v %+v\nwant %+v %+v", got.Limits, got.Policy, want.Limits, want.Policy)
+	}
+}
