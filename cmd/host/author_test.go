@@ -111,7 +111,7 @@ func TestFirstPlugin(t *testing.T) {
 		t.Errorf("the server ended with %v\n%s", err, sh.said.String())
 	}
 	sh.dir = filepath.Join(sh.dir, "spam-filter")
-	if got := sh.run("tidewheel plugin verify --data ../data --config ../tidewheel.toml"); !strings.Contains(got, "asked again  2: agree") {
+	if got := sh.run("tidewheel plugin verify --data ../data --config ../tidewheel.toml"); !strings.Contains(got, "asked again  2: all agree") {
 		t.Errorf("verify:\n%s", got)
 	}
 }

@@ -143,6 +143,8 @@ func detail(v golden.Verdict, f *plugins.Failure) string {
 		return f.Message
 	case f != nil:
 		return v.Failure + ": " + f.Message
+	case v.Action == abi.Retry.String() && v.DelayMs == 0:
+		return "when the host says"
 	case v.Action == abi.Retry.String():
 		return fmt.Sprintf("after %d ms", v.DelayMs)
 	case v.Action == abi.Route.String():

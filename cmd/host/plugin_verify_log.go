@@ -85,13 +85,16 @@ func (a *app) showLogged(m *authored, v author.Logged) error {
 	for _, d := range v.Differences {
 		out.Differences = append(out.Differences, loggedDifference{d.Topic, d.Queue, whole(d.Offset), d.Key, d.Logged, d.Again})
 	}
-	agree := "agree"
-	if n := len(v.Differences); n > 0 {
-		agree = count(int64(n), "differs", "differ")
+	agree := ": all agree"
+	switch n := len(v.Differences); {
+	case v.Compared == 0:
+		agree = ""
+	case n > 0:
+		agree = ": " + count(int64(n), "differs", "differ")
 	}
 	if err := a.one(out, func(w io.Writer) {
 		fmt.Fprintf(w, "plugin\t%s\nsha256\t%s\nverdicts\t%s of this file in the log\n", out.File, out.SHA256, thousands(out.Verdicts))
-		fmt.Fprintf(w, "asked again\t%s: %s\n", thousands(out.Compared), agree)
+		fmt.Fprintf(w, "asked again\t%s%s\n", thousands(out.Compared), agree)
 		if out.Gone > 0 {
 			fmt.Fprintf(w, "not asked again\t%s, whose messages are gone\n", thousands(out.Gone))
 		}

@@ -119,7 +119,7 @@ func TestNewKinds(t *testing.T) {
 				if err != nil || len(report.Diffs) > 0 {
 					t.Errorf("%v, %v", report.Diffs, err)
 				}
-				if lang != author.Go {
+				if lang != author.Go || kind == "filter" || kind == "publish" { // TestNewGo has them
 					return
 				}
 				cmd := exec.Command("go", "test", ".")
