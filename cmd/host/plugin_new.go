@@ -32,8 +32,9 @@ func (a *app) pluginNew() *cobra.Command {
 		Short: "Make a directory with a new plugin, its test and all it is written with",
 		Long: `Make a directory with a new plugin that works, a test, and a copy of the kit it is written with. --kind is when it is
 asked: filter, when a message is due or a group is about to get it; transform, then too, and it may change the message; publish,
-before a message is stored; deliver, to send messages as HTTP requests and to judge the responses. Nothing is fetched, and the directory needs no other one; AssemblyScript's compiler comes with the first build. DIR must not be there, or
-be empty; its last element is the plugin's name: 1 to 100 of A-Z a-z 0-9 _ -.`,
+before a message is stored; deliver, to send messages as HTTP requests and to judge the responses. Nothing is fetched, and the
+directory needs no other one; AssemblyScript's compiler comes with the first build. DIR must not be there, or be empty; its last
+element is the plugin's name: 1 to 100 of A-Z a-z 0-9 _ -.`,
 		Example: "  tidewheel plugin new spam-filter\n  tidewheel plugin new spam-filter --lang c\n  tidewheel plugin new webhook --kind deliver --lang as",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

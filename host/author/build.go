@@ -182,7 +182,7 @@ func (p *Project) buildAS(ctx context.Context, out string, log io.Writer) error 
 	asc := filepath.Join(p.Dir, "node_modules", ".bin", "asc")
 	if _, err := os.Stat(asc); err != nil {
 		fmt.Fprintln(log, "npm ci: fetching the AssemblyScript compiler into node_modules, once; this needs the network")
-		if err := p.run(ctx, io.Discard, nil, npm, "ci", "--no-audit", "--no-fund"); err != nil {
+		if err := p.run(ctx, io.Discard, nil, npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"); err != nil {
 			return err
 		}
 	}
