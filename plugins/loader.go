@@ -293,6 +293,9 @@ func (l *Loader) install(ctx context.Context, w *watched, data []byte) error {
 func (l *Loader) done(w *watched, digest Digest, err error) {
 	l.letGo(w)
 	w.err, w.candidate = err, Digest{}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return // the caller gave up, which says nothing about the file: Poll tries it
+	}
 	if err != nil {
 		w.refused = digest
 		w.fails++

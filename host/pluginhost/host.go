@@ -109,31 +109,28 @@ func (h *Host) reconfigure(ctx context.Context, next *config.Config) (errs []err
 	if err := h.start(next); err != nil {
 		return []error{err}
 	}
-	var failed []string
+	failed := map[string]error{}
 	members := make([]*member, 0, len(next.Plugins))
 	for i := range next.Plugins {
 		m, err := h.settle(ctx, next.Plugins[i])
 		if err != nil {
-			failed = append(failed, m.table.Name)
-			errs = append(errs, err)
+			failed[m.table.Name] = err
 		}
 		members = append(members, m)
 	}
 	slices.SortFunc(members, byOrder)
 	before := *h.members.Swap(&members)
-	gone := 0
 	for _, m := range before {
 		if !slices.ContainsFunc(members, func(n *member) bool { return n.table.Name == m.table.Name }) {
-			gone++
 			delete(h.meters, m.table.Name)
 			errs = append(errs, h.loader.Remove(ctx, m.table.Name))
 		}
 	}
-	if gone > 0 && len(failed) > 0 { // there is memory now that was not before
-		errs = errs[:0]
-		for _, name := range failed {
-			errs = append(errs, h.loader.Reload(ctx, name, wallMs()))
-		}
+	if h.loader != nil {
+		h.again(ctx, failed)
+	}
+	for _, m := range members {
+		errs = append(errs, failed[m.table.Name])
 	}
 	h.interval.Store(int64(next.PluginHost.ReloadInterval))
 	select {
@@ -141,6 +138,19 @@ func (h *Host) reconfigure(ctx context.Context, next *config.Config) (errs []err
 	default:
 	}
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// again loads what had no room before others went or shrank. The caller holds changing.
+func (h *Host) again(ctx context.Context, failed map[string]error) {
+	for _, f := range h.loader.Status() {
+		if !errors.Is(f.Err, plugins.ErrBudget) {
+			continue
+		}
+		delete(failed, f.Plugin)
+		if err := h.loader.Reload(ctx, f.Plugin, wallMs()); err != nil {
+			failed[f.Plugin] = err
+		}
+	}
 }
 
 // start makes the runtime when there is something to run. The caller holds changing.

@@ -214,6 +214,45 @@ func TestReconfigureMemory(t *testing.T) {
 	wg.Wait()
 }
 
+// TestReconfigureExchange: memory that one plugin gives up in a change is there for another one that takes it in the same.
+func TestReconfigureExchange(t *testing.T) {
+	d := newDesk(t)
+	d.write("x.wasm", drop(1))
+	doc := func(a, b int) string {
+		return strings.Replace(table("a", fmt.Sprintf("instances = %d", a)), "a.wasm", "x.wasm", 1) +
+			strings.Replace(table("b", fmt.Sprintf("instances = %d", b)), "b.wasm", "x.wasm", 1)
+	}
+	d.open(doc(1, 3))
+	if err := d.Reconfigure(ctx, d.config(doc(3, 1))); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"a": 3, "b": 1} {
+		if v, err := d.Plugin(name); err != nil || v.Spec.Limits.Instances != want || v.File.Err != nil {
+			t.Errorf("%s: %+v, %v", name, v.Spec.Limits, err)
+		}
+	}
+}
+
+// TestReloadGivenUp: a reload whose caller goes away says nothing about the file, which runs in the end.
+func TestReloadGivenUp(t *testing.T) {
+	d := newDesk(t)
+	d.write("a.wasm", drop(1))
+	d.open(table("a"))
+	d.write("a.wasm", drop(2))
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := d.Reload(gone, "a"); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	d.expect(d.due("orders", "x"), "drop:1")
+	cfg := d.config(table("a"))
+	cfg.PluginHost.ReloadInterval = 1e6
+	if err := d.Reconfigure(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the file runs", func() bool { return d.due("orders", "x") == "drop:2" })
+}
+
 // TestHammerReload: files change, roll back and are reconfigured while messages flow; each batch is whole and by one
 // generation, and none is lost.
 func TestHammerReload(t *testing.T) {
