@@ -18,9 +18,21 @@
 // a copy in %DLQ%group. Acks gather while a commit of their group is on its way, as puts do during an fsync. No lease has a
 // timer or a goroutine: the writer wakes when the first one ends.
 //
+// # Hooks
+//
+// Hooks decide about messages: Publish in the goroutine of whoever puts, before anything is stored; Consume in that of a group's pull,
+// between reading and leasing; Due in a worker. None of them is called by the writer, with a lock, or after Close has returned.
+//
+// Due messages of a topic with a Due hook stand in its stage, the topic %STAGE%topic, which belongs to the broker. While something is
+// there, a worker reads it, asks, and has what was decided settled (engine.Settle): verdicts, and what takes the place of messages, in
+// one batch. Settles of a queue are done in order, two on their way at a time: when one is refused, so is the next, and the worker finds
+// the message that is to blame by settling one by one; its verdict becomes a dead letter's. What a crash takes is asked about again, and
+// what is in the log is not.
+//
 // # Goroutines
 //
-// A broker has one writer, one goroutine that syncs, and a few workers. Close waits for all of them.
+// A broker has one writer, one goroutine that syncs, and a few workers; one more for each stage in which something is. Close waits for
+// all of them.
 //
 //	callers ──requests──► writer: Append · Commit · Tick · Install ──jobs──► workers: Job.Run
 //	   ▲                     │  ▲                                               │

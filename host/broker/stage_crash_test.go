@@ -66,7 +66,7 @@ func verdicts(t *testing.T, b *brokertest.Broker, topic string) map[string][]bro
 // Each message of a staged topic is decided once, whatever was killed meanwhile and however often the hook was asked: it is where the
 // verdict in the log says, once, and nowhere else. What was kept is in the order of the stage.
 func TestStageCrash(t *testing.T) {
-	for seed := range uint64(enginetest.ReadVolume(t).Pick(6, 60, 3000)) {
+	for seed := range uint64(enginetest.ReadVolume(t).Pick(6, 60, 5000)) {
 		synctest.Test(t, func(t *testing.T) { stageCrash(t, seed) })
 	}
 }
@@ -133,5 +133,97 @@ func stageCrash(t *testing.T, seed uint64) {
 	}
 	if len(log) != len(put) || more == 0 {
 		t.Errorf("seed %d: %d verdicts about %d messages, of which %d were asked about more than once", seed, len(log), len(put), more)
+	}
+}
+
+// What was settled for a group never comes again, over kills and power cuts, and what was not comes until it is: to a reader that
+// settles, puts off or does nothing, behind a filter that decides otherwise each time. Nothing is lost on the way.
+func TestSettleCrash(t *testing.T) {
+	for seed := range uint64(enginetest.ReadVolume(t).Pick(6, 60, 5000)) {
+		synctest.Test(t, func(t *testing.T) { settleCrash(t, seed) })
+	}
+}
+
+func settleCrash(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 3))
+	hooks := &brokertest.Hooks{OnConsume: func(_, _ string, m *engine.Message) broker.Decision {
+		switch n := random.IntN(12); {
+		case n == 0:
+			return broker.Decision{}
+		case n == 1:
+			return byBody("drop")
+		case n == 2:
+			return byBody("retry")
+		}
+		return byBody("keep")
+	}}
+	b := brokertest.OpenCrash(t, seed, broker.Options{Hooks: hooks, Engine: engine.Options{Queues: 2}, MaxAttempts: 1000})
+	const messages = 40
+	for i := range messages {
+		b.MustPut("t", fmt.Sprint(i), 0)
+	}
+	settled := map[string]bool{} // by body
+	for range 8 {
+		for range 4 {
+			var p broker.Pulled
+			if err := b.Pull(t.Context(), broker.PullRequest{Topic: "t", Group: "g", MaxCount: 6, AckTimeout: time.Second}, &p); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for d := range p.Deliveries() {
+				if settled[string(d.Body)] {
+					t.Errorf("seed %d: message %s comes again", seed, d.Body)
+				}
+				decision := byBody("keep")
+				switch random.IntN(5) {
+				case 0:
+					continue // the lease ends
+				case 1:
+					decision = byBody("retry")
+				}
+				if err := b.Settle(t.Context(), []broker.Settlement{{Receipt: d.Receipt, Decision: decision}})[0]; err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+				settled[string(d.Body)] = decision.Action == broker.ActionKeep
+			}
+			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		}
+		brokertest.Crash(b)
+	}
+	dropped := 0
+	for _, topic := range []string{"t", "%RETRY%g"} {
+		for _, list := range verdicts(t, b, topic) {
+			for _, ev := range list {
+				if broker.Action(ev.Verdict.Action) == broker.ActionDrop {
+					dropped++
+				}
+			}
+		}
+	}
+	done := 0
+	for _, is := range settled {
+		if is {
+			done++
+		}
+	}
+	hooks.OnConsume = nil // what is left comes, each once
+	time.Sleep(2 * time.Minute)
+	for {
+		var p broker.Pulled
+		if err := b.Pull(t.Context(), broker.PullRequest{Topic: "t", Group: "g", MaxCount: 100, AckTimeout: time.Hour}, &p); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if p.Count() == 0 {
+			break
+		}
+		for d := range p.Deliveries() {
+			if settled[string(d.Body)] {
+				t.Errorf("seed %d: message %s comes again at the end", seed, d.Body)
+			}
+			settled[string(d.Body)] = true
+			done++
+		}
+	}
+	if done+dropped != messages {
+		t.Errorf("seed %d: %d of %d are done, and %d dropped", seed, done, messages, dropped)
 	}
 }
