@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,8 +44,11 @@ func TestOthersGoOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := spec()
 			s.Limits.FuelPerRecord, s.Limits.MemoryMax, s.Policy.QuarantineAfter = 9_900_000, 16<<20, 1<<30
-			if name == "chase" {
+			switch name {
+			case "chase":
 				s.Limits.FuelPerRecord = 2_000_000
+			case "loop", "fill": // so that a call takes longer than a collection
+				s.Limits.FuelPerRecord, s.Limits.FuelCallMax = 150_000_000, 200_000_000
 			}
 			p := load(t, open(t, plugins.Options{}), guest, s)
 			var calls, collections, late []time.Duration
@@ -65,8 +69,20 @@ func TestOthersGoOn(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			var a plugins.Answer
-			wg.Go(repeat(func() { p.Decide(ctx, filter, bodies("a"), &a) }, &calls))
-			wg.Go(repeat(runtime.GC, &collections))
+			var turn atomic.Int64 // odd during a call
+			within := 0           // collections that began and ended during one call
+			wg.Go(repeat(func() {
+				turn.Add(1)
+				p.Decide(ctx, filter, bodies("a"), &a)
+				turn.Add(1)
+			}, &calls))
+			wg.Go(repeat(func() {
+				at := turn.Load()
+				runtime.GC()
+				if at%2 == 1 && turn.Load() == at {
+					within++
+				}
+			}, &collections))
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
 			begin := time.Now()
@@ -85,9 +101,9 @@ func TestOthersGoOn(t *testing.T) {
 			}
 			t.Logf("a call takes %v; a collection %v, p99 %v; another goroutine is late by %v, p99 %v, at most %v",
 				at(calls, 50), at(collections, 50), at(collections, 99), at(late, 50), at(late, 99), at(late, 100))
-			// The aim is 50 ms on a quiet machine; a busy one is given ten times as much, so that only a stopped process fails.
-			if p99 := at(late, 99); p99 > 500*time.Millisecond {
-				t.Errorf("another goroutine is late by %v at p99", p99)
+			// A collection has to stop the world for a moment. If a call could not be stopped, none would end before the call does.
+			if within == 0 {
+				t.Errorf("%d collections, none of them within a call", len(collections))
 			}
 		})
 	}
