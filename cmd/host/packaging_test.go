@@ -33,6 +33,9 @@ func TestPackagingConfig(t *testing.T) {
 			t.Errorf("the unit lacks %q", line)
 		}
 	}
+	if strings.Contains(unit, "\nMemoryDenyWriteExecute=yes") {
+		t.Error("the unit forbids to compile plugins")
+	}
 }
 
 // TestPackagingVariables: what unit, Dockerfile and README set are variables that the server takes.
