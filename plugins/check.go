@@ -72,7 +72,7 @@ func checkExports(m *wasm.Module) error {
 	}
 	for _, name := range []string{abi.Marker, abi.Alloc} {
 		if _, ok := m.Export(name); !ok {
-			return fmt.Errorf("%w: export %q is missing", ErrABI, name)
+			return fmt.Errorf("%w: export %q is missing: a plugin gets it from the kit (import plugins/guest in Go, tidewheel.h in C, and export { tw_abi_1, tw_alloc } from tidewheel.ts in AssemblyScript)", ErrABI, name)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func checkImport(m *wasm.Module, im wasm.Import, g Grants) error {
 		case im.Module == wasiModule:
 			hint = " (plugins have no files, sockets or processes)"
 		case im.Module == "env" && im.Name == "abort":
-			hint = " (in AssemblyScript, compile with --use abort=tidewheel/abort: see the kit's tidewheel.ts)"
+			hint = ` (in AssemblyScript, compile with --use abort=tidewheel/tidewheel/abort, the path of the kit's tidewheel.ts; "use" in asconfig.json)`
 		case im.Module == "env":
 			hint = " (plugins have the functions of ABI.md only: no console, no Date, no random numbers of their own)"
 		}

@@ -225,6 +225,9 @@ func (in *instance) badStatus(s abi.Status) *death {
 	return d
 }
 
+// outOfFuel says what people look for first.
+const outOfFuel = "out of fuel: a loop without end, or fuel_per_record is too low for the record"
+
 // autopsy finds out what an error of the runtime means.
 func (in *instance) autopsy(err error) *death {
 	text, stack, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
@@ -232,7 +235,7 @@ func (in *instance) autopsy(err error) *death {
 	var exit *sys.ExitError
 	switch {
 	case in.fuel.There() && in.fuel.Left() < 0:
-		d.class, d.message, d.stack = ClassFuel, "out of fuel", strings.TrimPrefix(d.stack, in.m.refill)
+		d.class, d.message, d.stack = ClassFuel, outOfFuel, strings.TrimPrefix(d.stack, in.m.refill)
 	case errors.As(err, &exit):
 		d.class, d.code, d.message = ClassExit, uint16(exit.ExitCode()), fmt.Sprintf("exit code %d", exit.ExitCode())
 	}

@@ -59,6 +59,10 @@ func TestKit(t *testing.T) {
 // TestLoadRefuses: what is wrong with a file is told apart.
 func TestLoadRefuses(t *testing.T) {
 	r := open(t, plugins.Options{})
+	meant := plugintest.Guest()
+	meant.Hook("tw_filter", "i64.const 1")
+	meant.Hook("tw_publish", "i64.const 1") // as a Go guest, which exports all hooks
+	meant.Custom("tw.manifest", []byte(`{"hooks":["filter"]}`))
 	for _, c := range []struct {
 		name string
 		wasm []byte
@@ -68,6 +72,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"garbage", []byte("hello"), nil, wasm.ErrMalformed},
 		{"pin", plugintest.Scripted(), func(s *plugins.Spec) { s.Pin = new(plugins.Digest) }, plugins.ErrPin},
 		{"hook", plugintest.Scripted(), func(s *plugins.Spec) { s.Hooks = []abi.Hook{abi.Result} }, plugins.ErrHook},
+		{"hook that the manifest does not name", meant.Bytes(), func(s *plugins.Spec) { s.Hooks = []abi.Hook{abi.Publish} }, plugins.ErrHook},
 		{"binary too large", plugintest.Scripted(), func(s *plugins.Spec) { s.Limits.BinaryMax = 100 }, wasm.ErrLimit},
 		{"no policy", plugintest.Scripted(), func(s *plugins.Spec) { s.Policy.OnError = 0 }, plugins.ErrSpec},
 		{"no name", plugintest.Scripted(), func(s *plugins.Spec) { s.Name = "" }, plugins.ErrSpec},

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/tidewheel/tidewheel/plugins/abi"
 )
@@ -47,4 +49,15 @@ func ParseManifest(data []byte) (Manifest, error) {
 		}
 	}
 	return m, nil
+}
+
+// meant refuses hooks that the manifest does not name. A Go guest exports all of them, so without this a table with the wrong
+// hook would load, and the plugin would keep every message that it was put there to decide about.
+func (m *Manifest) meant(hooks []abi.Hook) error {
+	for _, h := range hooks {
+		if len(m.Hooks) > 0 && !slices.Contains(m.Hooks, h.String()) {
+			return fmt.Errorf("%w: the plugin is not made for %s: its manifest names %s", ErrHook, h, strings.Join(m.Hooks, ", "))
+		}
+	}
+	return nil
 }

@@ -149,6 +149,9 @@ func (m *Module) check(file []byte) ([]byte, error) {
 				return nil, fmt.Errorf("%w: it names the hook %s, which the module does not export", ErrManifest, name)
 			}
 		}
+		if err := m.manifest.meant(m.spec.Hooks); err != nil {
+			return nil, err
+		}
 	}
 	pages := uint32(m.spec.Limits.MemoryMax >> 16)
 	m.memoryCap = m.spec.Limits.MemoryMax

@@ -23,8 +23,8 @@
 // records with the functions that were registered, as the host would, and package golden compares with files of verdicts that
 // hold for the module, too. Examples with all hooks are in examples/wasm.
 //
-// A module exports all five hooks; the ones without a function keep every record (prepare drops it), so name the wanted hooks
-// in the configuration. A function that panics fails its record with the text of the panic, and the plugin goes on. Records are
+// A module exports all five hooks; the ones without a function fail every record, so name the wanted hooks in the manifest and in
+// the configuration. A function that panics fails its record with the text of the panic, and the plugin goes on. Records are
 // windows of the batch: they are valid until the function returns, and belong to the host. A plugin has no files, no network,
 // no clock but NowMs, and no other goroutine: what is started inside a function runs only during later calls.
 //

@@ -150,15 +150,15 @@ func Configured(config []byte) error {
 	return configure(config)
 }
 
-// function is the registered function of a hook, or one that does nothing.
+// function is the registered function of a hook, or one that fails every record: a plugin that kept them would look as if it
+// worked.
 func function(h abi.Hook) func(*Record) Verdict {
-	switch f := hooks[h]; {
-	case f != nil:
+	if f := hooks[h]; f != nil {
 		return f
-	case h == abi.Prepare:
-		return func(*Record) Verdict { return Drop(0) }
 	}
-	return func(*Record) Verdict { return Keep() }
+	return func(*Record) Verdict {
+		return Fail(PanicCode, "the plugin has no function for "+h.String()+": register one in init, not in main")
+	}
 }
 
 // decide asks the registered function about one record. A panic becomes a failure of the record: the instance goes on.
@@ -174,7 +174,7 @@ func decide(h abi.Hook, r *Record) (v Verdict) {
 // panicked is the verdict of a function that panicked with e.
 func panicked(e any) Verdict { return Fail(PanicCode, fmt.Sprint("panic: ", e)) }
 
-// PanicCode is the code of a record whose function panicked.
+// PanicCode is the code of a record whose function panicked, or for which there is none.
 const PanicCode = 0xffff
 
 // Run decides records natively, as the host would with the compiled plugin: for tests. A verdict that the hook must not give

@@ -61,11 +61,10 @@ func TestRun(t *testing.T) {
 
 // TestRunDelivery: the two halves of a delivery, and hooks without a function.
 func TestRunDelivery(t *testing.T) {
-	if v := guest.Run(abi.Prepare, 0, records("a"))[0]; v.Action() != abi.Drop {
-		t.Errorf("prepare without a function: %v", v.Action())
-	}
-	if v := guest.Run(abi.Publish, 0, records("a"))[0]; v.Action() != abi.Keep {
-		t.Errorf("publish without a function: %v", v.Action())
+	for _, h := range []abi.Hook{abi.Prepare, abi.Publish} {
+		if v := guest.Run(h, 0, records("a"))[0]; v.Action() != abi.Error || !strings.Contains(v.Text(), "no function for "+h.String()) {
+			t.Errorf("%v without a function: %v %s", h, v.Action(), v.Text())
+		}
 	}
 	guest.Prepare(func(r *guest.Record) guest.Verdict {
 		return guest.Send(guest.Request{URL: "https://example.com/", Method: "PUT", Body: r.Body})
