@@ -149,15 +149,24 @@ func (b *Broker) hold(ctx context.Context, g *group, r receipt) (*leasedMessage,
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t, e, outcome := g.held(r, b.env.Mono())
-	if outcome != Acked {
+	m, t, err := g.take(r, b.env.Mono())
+	if err != nil {
 		g.part()
-		return nil, nil, 0, outcome.Err()
+		return nil, nil, 0, err
+	}
+	return m, t, t.epoch, nil
+}
+
+// take is hold for a caller that has joined. The caller holds mu.
+func (g *group) take(r receipt, now int64) (*leasedMessage, *track, error) {
+	t, e, outcome := g.held(r, now)
+	if outcome != Acked {
+		return nil, nil, outcome.Err()
 	}
 	e.state = stateBusy
 	m := &leasedMessage{topic: t.topic, queue: t.queue, attempt: e.attempt()}
 	m.Offset = r.offset
-	return m, t, t.epoch, nil
+	return m, t, nil
 }
 
 // unhold ends what hold began. After an error the lease goes on.
@@ -165,6 +174,11 @@ func (b *Broker) unhold(g *group, t *track, r receipt, epoch uint32, low int64, 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.part()
+	b.untake(g, t, r, epoch, low, err)
+}
+
+// untake ends what take began. The caller holds mu.
+func (b *Broker) untake(g *group, t *track, r receipt, epoch uint32, low int64, err error) {
 	if t.epoch != epoch {
 		return
 	}

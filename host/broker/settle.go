@@ -244,7 +244,7 @@ type Settlement struct {
 // after any other the lease goes on. Retries are not counted against MaxAttempts.
 func (b *Broker) Settle(ctx context.Context, settlements []Settlement) []error {
 	errs := make([]error, len(settlements))
-	held := map[*track][]heldMessage{}
+	groups := map[*group][]heldMessage{}
 	for i := range settlements {
 		s := &settlements[i]
 		switch s.Action {
@@ -253,25 +253,17 @@ func (b *Broker) Settle(ctx context.Context, settlements []Settlement) []error {
 			errs[i] = fmt.Errorf("%w: the holder of a lease cannot decide %v", ErrRequest, s.Action)
 			continue
 		}
-		h := heldMessage{at: i}
-		if errs[i] = b.holdFor(ctx, s, &h); errs[i] == nil {
-			held[h.t] = append(held[h.t], h)
+		r, g, outcome := b.holder(s.Receipt)
+		if g == nil {
+			errs[i] = outcome.Err()
+			continue
 		}
+		groups[g] = append(groups[g], heldMessage{decidedMessage: decidedMessage{d: &s.Decision, hook: hookDeliver}, r: r, at: i})
 	}
-	for t, list := range held {
-		slices.SortFunc(list, func(x, y heldMessage) int { return cmp.Compare(x.Offset, y.Offset) })
-		messages := make([]decidedMessage, len(list))
-		for i := range list {
-			messages[i] = list[i].decidedMessage
-		}
-		committed := b.settleList(ctx, list[0].g, t, messages)
-		for i := range list {
-			h, m := &list[i], &messages[i]
-			b.unhold(h.g, t, h.r, h.epoch, committed, m.err)
-			b.groups.release(h.g)
-			if errs[h.at] = m.err; m.err == nil {
-				b.measures.consumed.add(m.d.Action)
-			}
+	for g, list := range groups { // one after the other: who is in two of them could wait for a seek that waits for it
+		b.settleGroup(ctx, g, list, errs)
+		for range list {
+			b.groups.release(g)
 		}
 	}
 	return errs
@@ -280,29 +272,66 @@ func (b *Broker) Settle(ctx context.Context, settlements []Settlement) []error {
 // heldMessage is one whose lease is being ended by Settle.
 type heldMessage struct {
 	decidedMessage
-	g  *group
 	r  receipt
 	at int // index of its Settlement
 }
 
-// holdFor makes the caller the only one that may end a lease, and reads its message.
-func (b *Broker) holdFor(ctx context.Context, s *Settlement, h *heldMessage) error {
-	r, g, outcome := b.holder(s.Receipt)
-	if g == nil {
-		return outcome.Err()
+// settleGroup settles what is leased to one group.
+func (b *Broker) settleGroup(ctx context.Context, g *group, list []heldMessage, errs []error) {
+	if err := b.join(ctx, g); err != nil {
+		for i := range list {
+			errs[list[i].at] = err
+		}
+		return
 	}
-	m, t, epoch, err := b.hold(ctx, g, r)
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.part()
+	}()
+	held := map[*track][]heldMessage{}
+	for i := range list {
+		h := &list[i]
+		if errs[h.at] = b.holdFor(g, h); errs[h.at] == nil {
+			held[h.t] = append(held[h.t], *h)
+		}
+	}
+	for t, list := range held {
+		slices.SortFunc(list, func(x, y heldMessage) int { return cmp.Compare(x.Offset, y.Offset) })
+		messages := make([]decidedMessage, len(list))
+		for i := range list {
+			messages[i] = list[i].decidedMessage
+		}
+		committed := b.settleList(ctx, g, t, messages)
+		g.mu.Lock()
+		for i := range list {
+			h, m := &list[i], &messages[i]
+			b.untake(g, t, h.r, h.epoch, committed, m.err)
+			if errs[h.at] = m.err; m.err == nil {
+				b.measures.consumed.add(m.d.Action)
+			}
+		}
+		g.mu.Unlock()
+	}
+}
+
+// holdFor makes the caller, who has joined, the only one that may end a lease, and reads its message.
+func (b *Broker) holdFor(g *group, h *heldMessage) error {
+	g.mu.Lock()
+	m, t, err := g.take(h.r, b.env.Mono())
 	if err != nil {
-		b.groups.release(g)
+		g.mu.Unlock()
 		return err
 	}
+	h.t, h.epoch = t, t.epoch
+	g.mu.Unlock()
 	if err := b.readOne(m, t.id, new(engine.Pulled)); err != nil {
-		b.unhold(g, t, r, epoch, 0, err)
-		b.groups.release(g)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		b.untake(g, t, h.r, h.epoch, 0, err)
 		return err
 	}
-	h.g, h.r = g, r
-	h.decidedMessage = decidedMessage{leasedMessage: *m, t: t, epoch: epoch, d: &s.Decision, hook: hookDeliver}
+	h.leasedMessage = *m
 	return nil
 }
 
