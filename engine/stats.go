@@ -23,8 +23,8 @@ type Stats struct {
 	Pending int64 // messages that wait
 	Dropped int64 // messages that fell due after their topic was deleted, ever
 	NextID  uint64
-	Topics  int
-	Groups  int
+	Topics  int // without stages
+	Groups  int // without the one that settles them
 
 	InMemory  int // waiting messages in memtables
 	LooseRuns int
@@ -47,10 +47,13 @@ func (e *Engine) Stats() Stats {
 		Head:    e.st.Head(), End: e.log.End(), Durable: e.log.Durable(), Released: e.Released(),
 		Checkpoint: e.ck.x, Rolled: e.st.Rolled, LogBytes: e.log.Size(), LogMs: e.st.LogMs,
 		Pending: e.st.Pending, Dropped: e.st.Dropped, NextID: e.st.NextID,
-		Topics: len(e.st.Topics), Groups: len(e.st.Groups),
+		Topics: len(e.st.Topics) - e.st.Stages(), Groups: len(e.st.Groups),
 		BitsBytes: e.bits.DirtyBytes(),
 		Batches:   e.stats.batches.Load(), Fired: e.stats.fired.Load(), RolledMessages: e.stats.rolled.Load(),
 		Checkpoints: e.stats.checkpoints.Load(), JobFailures: e.stats.jobFailures.Load(), Replayed: e.stats.replayed,
+	}
+	if e.st.GroupByName(StageGroup) != nil {
+		s.Groups--
 	}
 	for _, l := range e.lanes {
 		s.InMemory += l.InMemory()

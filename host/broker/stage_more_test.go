@@ -99,6 +99,9 @@ func TestStageIsReserved(t *testing.T) {
 		if err != nil || len(groups) != 0 {
 			t.Errorf("groups: %+v, %v", groups, err)
 		}
+		if stats, err := b.Stats(); err != nil || stats.Topics != 1 || stats.Groups != 0 {
+			t.Errorf("counted are %d topics and %d groups, %v", stats.Topics, stats.Groups, err)
+		}
 		if bodies := brokertest.Delivered(t, b, stage); fmt.Sprint(bodies) != "[keep wait]" { // whoever asks for it sees it
 			t.Errorf("in the stage are %q", bodies)
 		}
