@@ -93,14 +93,33 @@ func (e *Engine) PullAll(reqs []PullRequest, into []*Pulled) []error {
 	if len(reqs) == 0 {
 		return nil
 	}
-	errs, all := make([]error, len(reqs)), into[0].all[:0]
+	errs, lists := make([]error, len(reqs)), make([][]wanted, 0, len(reqs))
 	for i, p := range into[:len(reqs)] {
-		errs[i] = e.pick(&reqs[i], p)
-		all = append(all, p.wanted...)
+		if errs[i] = e.pick(&reqs[i], p); len(p.wanted) > 0 {
+			lists = append(lists, p.wanted)
+		}
 	}
-	into[0].all = all
-	e.readWanted(into[0], all)
+	into[0].all = merge(into[0].all[:0], lists)
+	e.readWanted(into[0], into[0].all)
 	return errs
+}
+
+// merge appends all lists, the one with the lowest position first, again and again. None is empty, and each is mostly in the order
+// of positions, and then so is the result: sorting would cost more than reading.
+func merge(all []wanted, lists [][]wanted) []wanted {
+	for len(lists) > 0 {
+		first := 0
+		for i := range lists {
+			if lists[i][0].unit.Position < lists[first][0].unit.Position {
+				first = i
+			}
+		}
+		all = append(all, lists[first][0])
+		if lists[first] = lists[first][1:]; len(lists[first]) == 0 {
+			lists = slices.Delete(lists, first, first+1)
+		}
+	}
+	return all
 }
 
 // pick picks the messages of an answer. With an error there are none.
@@ -201,10 +220,8 @@ func (e *Engine) readWanted(p *Pulled, list []wanted) {
 	if len(list) == 0 {
 		return
 	}
-	if !slices.IsSortedFunc(list, wanted.before) {
-		slices.SortFunc(list, wanted.before)
-	}
-	total := 0
+	sortWanted(list)
+	total, segment := 0, Offset(0) // the end of the segment of the last read
 	p.reads = p.reads[:0]
 	for i := range list {
 		w := &list[i]
@@ -216,12 +233,13 @@ func (e *Engine) readWanted(p *Pulled, list []wanted) {
 		if n := len(p.reads); n > 0 {
 			r := &p.reads[n-1]
 			gap := w.unit.Position - (r.pos + Offset(r.size))
-			if gap >= 0 && gap <= joinGap && end-r.pos <= joinRead && e.sameSegment(r.pos, w.unit.Position) {
+			if gap >= 0 && gap <= joinGap && end-r.pos <= joinRead && end <= segment {
 				total += int(end-r.pos) - r.size
 				r.size, r.to = int(end-r.pos), i+1
 				continue
 			}
 		}
+		_, segment, _, _ = e.log.SegmentOf(w.unit.Position)
 		p.reads = append(p.reads, joined{pos: w.unit.Position, size: int(w.unit.Size), from: i, to: i + 1})
 		total += int(w.unit.Size)
 	}
@@ -238,12 +256,14 @@ func (e *Engine) readWanted(p *Pulled, list []wanted) {
 	e.env.Parallel(len(p.reads), func(i int) { e.readJoined(&p.reads[i], list) })
 }
 
-func (w wanted) before(o wanted) int { return cmp.Compare(w.unit.Position, o.unit.Position) }
-
-func (e *Engine) sameSegment(a, b Offset) bool {
-	base, _, _, ok := e.log.SegmentOf(a)
-	other, _, _, also := e.log.SegmentOf(b)
-	return ok && also && base == other
+// sortWanted sorts by position; mostly there is nothing to do.
+func sortWanted(list []wanted) {
+	for i := 1; i < len(list); i++ {
+		if list[i].unit.Position < list[i-1].unit.Position {
+			slices.SortFunc(list, func(a, b wanted) int { return cmp.Compare(a.unit.Position, b.unit.Position) })
+			return
+		}
+	}
 }
 
 // readJoined does one read and takes the messages out of it. When it fails whole, each message is tried by itself.
