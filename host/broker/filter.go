@@ -128,7 +128,13 @@ func (l *leasePull) obey(s *source, t *track, e *entry, m *engine.Message, d *De
 		l.b.measures.consumed.add(ActionReplace)
 		e.unasked = true
 		m.Key, m.Tag, m.Body = []byte(d.Message.Key), []byte(d.Message.Tag), d.Message.Body
-		m.Properties = d.Message.properties()
+		changed := d.Message.properties()
+		for name, value := range m.Properties.All() { // its past is not the hook's: the id of the first delivery, say
+			if ownProperty(string(name)) {
+				changed = message.AppendProperty(changed, string(name), string(value))
+			}
+		}
+		m.Properties = changed
 		return true
 	}
 	e.state, e.unasked = stateBusy, true

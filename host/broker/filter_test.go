@@ -247,3 +247,24 @@ func TestFilterRetriesOfOthers(t *testing.T) {
 		wantSaid(t, "of t again", lease(t, b.Broker, broker.PullRequest{Wait: time.Minute}), "[t/2]")
 	})
 }
+
+// What a hook changes of a message that was put off before is still the message of its first delivery.
+func TestFilterReplacesRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := brokertest.Open(t, broker.Options{Hooks: newConsumeHooks(), Engine: engine.Options{Queues: 1}})
+		id := b.MustPut("t", "replace 1", 0).ID
+		got := lease(t, b.Broker, broker.PullRequest{})
+		for i := range 2 {
+			if len(got) != 1 || got[0].ID != id {
+				t.Fatalf("delivery %d: %+v, want the id %s", i+1, got, id)
+			}
+			if _, err := b.Retry(t.Context(), got[0].Receipt, broker.RetryOptions{Delay: time.Second, Reason: "later"}); err != nil {
+				t.Fatal(err)
+			}
+			got = lease(t, b.Broker, broker.PullRequest{Wait: time.Minute})
+			if p := properties(&got[0].Message); p[broker.PropReason] != "later" || p[broker.PropOriginTopic] != "t" {
+				t.Errorf("the past of delivery %d: %v", i+2, p)
+			}
+		}
+	})
+}
