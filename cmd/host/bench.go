@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +44,10 @@ Each run also measures what an fsync of the disk itself takes: compare figures o
 Messages are due in one to six days unless --delay says something else; 0s is at once.`,
 			"  tidewheel bench put --batch 100\n  tidewheel bench put --url http://127.0.0.1:7070 --clients 512"),
 		a.benchOf(bench.Fire, "How fast messages come that are due at one millisecond", `
---delay is the time until they are due, in which they have to be stored; by default it is chosen.`,
-			"  tidewheel bench fire --count 1000000"),
+--delay is the time until they are due, in which they have to be stored; by default it is chosen. With --plugin they fire
+a second time, into a topic where a filter decides about each of them, and both times beside another topic, whose messages
+fall due meanwhile. The filter has to keep what it is asked about: what it drops counts as lost.`,
+			"  tidewheel bench fire --count 1000000\n  tidewheel bench fire --plugin filter-c.wasm"),
 		a.benchOf(bench.Mixed, "How late messages come beside many that wait; then kill -9 and an account", `
 Messages are put at --rate, are due after --delay (2s), and are read as they come, beside --pending others. Then the
 store is killed with SIGKILL in the middle of it, opened again, and has to account for every message.`,
@@ -121,6 +124,9 @@ func (f *benchFlags) define(cmd *cobra.Command) {
 	case bench.Idle:
 		flags.DurationVar(&f.cfg.Duration, "duration", 0, fmt.Sprintf("how long (default %v)", own.Duration))
 	}
+	if name == bench.Fire {
+		flags.StringVar(&f.cfg.Plugin, "plugin", "", "fire them again through the filter of this WebAssembly module, and compare")
+	}
 	if hasURL {
 		flags.StringVar(&f.delay, "delay", "", delayUsage[name])
 		flags.StringVar(&f.cfg.URL, "url", "", "measure this server; its token is in TIDEWHEEL_TOKEN, and --data is a directory on its disk")
@@ -168,6 +174,11 @@ func (f *benchFlags) config() (bench.Config, error) {
 	}
 	c.Token = strings.TrimSpace(os.Getenv("TIDEWHEEL_TOKEN"))
 	c.Dir = f.data
+	if c.Plugin != "" {
+		if c.Plugin, err = filepath.Abs(c.Plugin); err != nil {
+			return c, err
+		}
+	}
 	if err := c.Validate(); err != nil {
 		return c, fmt.Errorf("%w: %w", errUsage, err)
 	}

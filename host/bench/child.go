@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/host/internal/tail"
+	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
 // line is what a child says: an event, or the end of a step.
@@ -53,7 +54,7 @@ func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	var cpu *profiler
 	defer func() {
 		if store != nil {
-			_ = store.b.Close() // whatever it says, nobody listens any more
+			_ = store.close() // whatever it says, nobody listens any more
 		}
 	}()
 	for {
@@ -67,7 +68,7 @@ func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 		var err error
 		switch {
 		case r.Step == stepOpen && r.Open != nil && store == nil:
-			store, err = openStore(r.Open, errs)
+			store, err = openStore(ctx, r.Open, errs)
 			if r.Open.CPUProfile != "" {
 				cpu = &profiler{name: r.Open.CPUProfile}
 			}
@@ -85,8 +86,11 @@ func Child(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 }
 
 // openStore opens a store as a server without a configuration file does.
-func openStore(spec *openSpec, errs io.Writer) (*local, error) {
-	cfg := config.Default()
+func openStore(ctx context.Context, spec *openSpec, errs io.Writer) (*local, error) {
+	cfg, err := storeConfig(spec)
+	if err != nil {
+		return nil, err
+	}
 	cfg.Durability = spec.Durability
 	if spec.Edge {
 		cfg.Profile = "edge"
@@ -95,7 +99,64 @@ func openStore(spec *openSpec, errs io.Writer) (*local, error) {
 		debug.SetMemoryLimit(cfg.Memory())
 	}
 	log := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return openLocal(spec.Dir, cfg.Broker(), log)
+	opts := cfg.Broker()
+	if spec.Plugin == "" {
+		return openLocal(spec.Dir, opts, log)
+	}
+	host, err := pluginhost.Open(ctx, pluginhost.Options{Config: cfg, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	store, err := (*local)(nil), loadError(host)
+	if opts.Hooks = host; err == nil {
+		store, err = openLocal(spec.Dir, opts, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	store.plugins = host
+	return store, nil
+}
+
+// pluginName is what the plugin of a bench is called.
+const pluginName = "bench"
+
+// storeConfig is the configuration of a store: the defaults, and a plugin if there is one. It is granted what it may ask for, and
+// what it cannot decide about is not there: the account says so.
+func storeConfig(spec *openSpec) (*config.Config, error) {
+	if spec.Plugin == "" {
+		return config.Default(), nil
+	}
+	file, err := json.Marshal(spec.Plugin) // a string of TOML, too
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Parse(config.Source{}, fmt.Appendf(nil, `[plugins]
+reload_interval = "0"
+[[plugin]]
+name = %q
+file = %s
+hooks = ["filter"]
+match = [%q]
+on_error = "dead_letter"
+[plugin.capabilities]
+json = true
+headers = true
+match = true
+`, pluginName, file, filteredTopic+"*"))
+	if err == nil {
+		cfg.DataDir = spec.Dir // the cache of compiled code is there
+	}
+	return cfg, err
+}
+
+// loadError says why the plugin could not be loaded.
+func loadError(h *pluginhost.Host) error {
+	v, err := h.Plugin(pluginName)
+	if err == nil && v.State == pluginhost.StateFailed {
+		err = fmt.Errorf("bench: %w", v.File.Err)
+	}
+	return err
 }
 
 // speaker writes lines. It is safe for concurrent use.

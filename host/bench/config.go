@@ -51,6 +51,10 @@ type Config struct {
 	Duration time.Duration // of the load
 	Delay    time.Duration // until a message is due; Spread; Put also takes 0, visible at once
 
+	// Plugin is a WebAssembly module with the hook filter, for Fire: the load is fired once without it, and once into a topic whose
+	// messages it decides about at their due time. It has to keep them: what it drops is lost. Empty: none.
+	Plugin string
+
 	// Progress hears how it goes. It may be called from several goroutines, one at a time. May be nil.
 	Progress func(Progress)
 }
@@ -142,6 +146,7 @@ func (c Config) validate() error {
 	check(!own || c.URL == "", "the URL", c.URL, "none: only a store of its own can be killed, and its processor time measured")
 	check(c.URL == "" || c.Durability == Always, "the durability", c.Durability, "none with a URL: the server has its own")
 	check(c.URL == "" || c.CPUProfile == "", "the profile", c.CPUProfile, "none with a URL: the server is another process")
+	check(c.Plugin == "" || c.Bench == Fire && c.URL == "", "the plugin", c.Plugin, "one of a fire bench without a URL: a server has its own")
 	check(c.URL == "" || !c.Edge, "the profile", "edge", "none with a URL: the server has its own")
 	check(c.Durability == Always || c.Durability == Interval, "the durability", c.Durability, "always, interval")
 	check(c.Body >= minBody && c.Body <= 4<<20, "the body", c.Body, fmt.Sprintf("%d to %d bytes", minBody, 4<<20))

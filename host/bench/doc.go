@@ -20,6 +20,9 @@
 // to wait for its turn has waited since then, so a store that stalls can't hide it. Without a rate each client sends
 // again when it was answered.
 //
+// With a plugin the load of Fire is sent twice, the second time into a topic whose messages the plugin decides about when they are
+// due, in the same store. Both times another topic, of which the plugin knows nothing, has messages that fall due meanwhile.
+//
 // # How it is judged
 //
 // Each number is sent once. A number that was acknowledged and does not come is lost; one that stands in its topic more

@@ -28,6 +28,13 @@ func (w *worker) fire(ctx context.Context, r request) (outcome, error) {
 	}
 	due := time.Now().Add(lead).Truncate(time.Millisecond)
 	r.Load.DueMs, r.Load.Delay, r.Load.Duration = due.UnixMilli(), 0, 0
+	var others *beside
+	if r.Beside {
+		var err error
+		if others, err = w.beside(ctx, r, due); err != nil {
+			return outcome{}, err
+		}
+	}
 	l := new(ledger)
 	d := w.driver(r, l)
 	stop := w.progress("putting", r.Load.Count, func() int { return int(d.letters.Load()) })
@@ -43,11 +50,13 @@ func (w *worker) fire(ctx context.Context, r request) (outcome, error) {
 	c := &collector{nonce: r.Load.Nonce, sent: func() int { return r.Load.Count }, ledger: l, lateness: new(histogram)}
 	stop = w.progress("firing", r.Load.Count, func() int { return int(c.count.Load()) })
 	defer stop()
-	if err := w.receive(ctx, r, c, due); err != nil {
+	read := others.begin(ctx)
+	err = w.receive(ctx, r, c, due)
+	if err = errors.Join(err, read(&o)); err != nil {
 		return o, err
 	}
 	o.Lateness, o.Seen = c.lateness.times(), l.seen.spans()
-	o.Twice, o.Early = int(l.twice.Load()+l.alien.Load()), int(l.early.Load())
+	o.Twice, o.Early = o.Twice+int(l.twice.Load()+l.alien.Load()), o.Early+int(l.early.Load())
 	o.FirstMs, o.AllMs = ms(c.first.Load()-due.UnixMicro()), ms(c.last.Load()-due.UnixMicro())
 	if o.Waiting, err = w.t.waiting(ctx, r.Load.Topic); err == nil {
 		o.Pending, err = w.t.pending(ctx)

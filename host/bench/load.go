@@ -18,8 +18,9 @@ type load struct {
 	Batch    int           `json:"batch"`
 	Clients  int           `json:"clients"`
 	Duration time.Duration `json:"duration"`
-	Delay    time.Duration `json:"delay"`  // or Spread; 0: visible at once
-	DueMs    int64         `json:"due_ms"` // of all; 0: by Delay
+	Delay    time.Duration `json:"delay"`   // or Spread; 0: visible at once
+	DueMs    int64         `json:"due_ms"`  // of all; 0: by Delay
+	SpanMs   int64         `json:"span_ms"` // with DueMs: they are due over so long a time from then on
 }
 
 // audited says whether the load can be read when it is over; otherwise it is counted where it waits.
@@ -29,7 +30,7 @@ func (l *load) audited() bool { return l.Delay >= 0 && l.Delay <= time.Minute }
 func (l *load) dueMs(number int, at time.Time) int64 {
 	switch {
 	case l.DueMs != 0:
-		return l.DueMs
+		return l.DueMs + int64(number)*l.SpanMs/int64(l.Count)
 	case l.Delay == Spread:
 		const day = 24 * 60 * 60 * 1000
 		// A prime step goes all over the five days, and each second gets its share.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -9,10 +10,23 @@ import (
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/fsadapter"
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/pluginhost"
 )
 
 // local is a broker in this process.
-type local struct{ b *broker.Broker }
+type local struct {
+	b       *broker.Broker
+	plugins *pluginhost.Host // nil: none
+}
+
+// close closes the store, and then the plugins that decide for it.
+func (l *local) close() error {
+	err := l.b.Close()
+	if l.plugins != nil {
+		err = errors.Join(err, l.plugins.Close())
+	}
+	return err
+}
 
 // openLocal opens a store as a server would.
 func openLocal(dir string, opts broker.Options, log *slog.Logger) (*local, error) {
@@ -24,7 +38,7 @@ func openLocal(dir string, opts broker.Options, log *slog.Logger) (*local, error
 	if err != nil {
 		return nil, err
 	}
-	return &local{b}, nil
+	return &local{b: b}, nil
 }
 
 func (l *local) define(ctx context.Context, topic string) error {

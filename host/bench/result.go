@@ -36,7 +36,11 @@ type Result struct {
 
 	FireFirst *float64 `json:"fire_first_ms,omitempty"` // from due until it was read
 	FireAll   *float64 `json:"fire_all_ms,omitempty"`
+	FirePerS  float64  `json:"fire_per_s,omitempty"`  // until all were read
 	Lateness  *Times   `json:"lateness_ms,omitempty"` // from due until it was read
+
+	Beside   *Times    `json:"beside_lateness_ms,omitempty"` // of another topic's messages, while the load fired
+	Filtered *Filtered `json:"filtered,omitempty"`           // the same load with the plugin
 
 	Early int `json:"early"`
 	Lost  int `json:"lost"`
@@ -46,6 +50,17 @@ type Result struct {
 	DiskPerPending float64  `json:"disk_bytes_per_pending,omitempty"`
 	RestartMs      float64  `json:"restart_ms,omitempty"` // from the start of the process to the first answer to a put
 	IdleCPU        *float64 `json:"idle_cpu_pct,omitempty"`
+}
+
+// Filtered is what firing was like with a plugin that decides about each message.
+type Filtered struct {
+	File      string  `json:"file"`
+	FirePerS  float64 `json:"fire_per_s"`
+	Ratio     float64 `json:"ratio"` // of the two rates: with the plugin, and without
+	FireFirst float64 `json:"fire_first_ms"`
+	FireAll   float64 `json:"fire_all_ms"`
+	Lateness  *Times  `json:"lateness_ms"`
+	Beside    *Times  `json:"beside_lateness_ms"`
 }
 
 // OK says that nothing was lost, twice or early.
@@ -85,10 +100,19 @@ func (r *Result) WriteTable(w io.Writer) error {
 	}
 	if r.FireFirst != nil && r.FireAll != nil {
 		row("first fired", fmt.Sprintf("%.1f ms", *r.FireFirst), "after due, in the reader's hands")
-		row("all fired", fmt.Sprintf("%.1f ms", *r.FireAll), "")
+		row("all fired", fmt.Sprintf("%.1f ms", *r.FireAll), thousands(int(r.FirePerS))+"/s")
 	}
 	if r.Lateness != nil {
 		row("lateness", times(r.Lateness), "from due into the reader's hands")
+	}
+	if r.Beside != nil {
+		row("another topic", times(r.Beside), "lateness, while they fired")
+	}
+	if f := r.Filtered; f != nil {
+		row("filtered", fmt.Sprintf("%.1f ms", f.FireAll), fmt.Sprintf("all fired through %s: %s/s, %.0f %% of the rate without it",
+			f.File, thousands(int(f.FirePerS)), 100*f.Ratio))
+		row("lateness", times(f.Lateness), "through the plugin")
+		row("another topic", times(f.Beside), "lateness, while they went through the plugin")
 	}
 	r.resources(row)
 	row("early", strconv.Itoa(r.Early), "")

@@ -90,7 +90,9 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.store = p
-	spec := openSpec{Dir: r.storeDir(), Durability: r.cfg.Durability, Edge: r.cfg.Edge, CPUProfile: r.cfg.CPUProfile}
+	spec := openSpec{
+		Dir: r.storeDir(), Durability: r.cfg.Durability, Edge: r.cfg.Edge, CPUProfile: r.cfg.CPUProfile, Plugin: r.cfg.Plugin,
+	}
 	if r.result.RestartMs > 0 || r.ledger.acked.count() > 0 {
 		spec.CPUProfile = "" // it is of the load before the kill
 	}
@@ -256,15 +258,48 @@ func (r *run) fire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o, err := r.do(ctx, request{Step: stepFire, Load: r.load()}, nil)
+	filtered := r.cfg.Plugin != ""
+	o, err := r.do(ctx, request{Step: stepFire, Load: r.load(), Beside: filtered}, nil)
 	if err != nil {
 		return err
 	}
 	r.putTimes(o)
 	r.result.FireFirst, r.result.FireAll, r.result.Lateness = &o.FirstMs, &o.AllMs, o.Lateness
+	r.result.FirePerS, r.result.Beside = firePerS(&o), o.Beside
 	r.judge()
 	r.miscount(pending, o.Pending)
+	r.result.Lost += o.BesideLost
+	if filtered {
+		if err := r.fireFiltered(ctx, pending); err != nil {
+			return err
+		}
+	}
 	return r.measureDisk()
+}
+
+// firePerS is how many messages came in a second, from their due time on.
+func firePerS(o *outcome) float64 { return float64(o.Stored) / (o.AllMs / 1000) }
+
+// fireFiltered fires the load again, into a topic that the plugin decides about.
+func (r *run) fireFiltered(ctx context.Context, pending int) error {
+	l := r.load()
+	l.Topic = filteredTopic + l.Nonce
+	o, err := r.do(ctx, request{Step: stepFire, Load: l, Beside: true}, nil)
+	if err != nil {
+		return err
+	}
+	f := &Filtered{
+		File: filepath.Base(r.cfg.Plugin), FirePerS: firePerS(&o), FireFirst: o.FirstMs, FireAll: o.AllMs, Lateness: o.Lateness,
+		Beside: o.Beside,
+	}
+	f.Ratio = f.FirePerS / r.result.FirePerS
+	count := r.result.Count
+	r.judge()
+	r.result.Count, r.result.Filtered = count, f // it is the load that counts
+	r.result.RSS = max(r.result.RSS, o.RSS)
+	r.miscount(pending, o.Pending)
+	r.result.Lost += o.BesideLost
+	return nil
 }
 
 // mixed measures how late messages come beside many that wait, kills the store in the middle of it, and has it account

@@ -19,6 +19,7 @@ import (
 	"github.com/tidewheel/tidewheel/host/bench"
 	"github.com/tidewheel/tidewheel/host/broker"
 	"github.com/tidewheel/tidewheel/host/httpapi"
+	"github.com/tidewheel/tidewheel/plugins/plugintest"
 )
 
 // TestMain makes this test binary the child, too: a process that runs it by the name tidewheel is one. An argument says how
@@ -109,6 +110,58 @@ func run(t *testing.T, c bench.Config) bench.Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// filterFile is a module whose filter is some code.
+func filterFile(t *testing.T, code string) string {
+	t.Helper()
+	m := plugintest.Guest()
+	m.Hook("tw_filter", code)
+	name := filepath.Join(t.TempDir(), "filter.wasm")
+	if err := os.WriteFile(name, m.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// With a plugin the load fires twice, and each message of it and of the topic beside it is accounted for.
+func TestFireFiltered(t *testing.T) {
+	t.Parallel()
+	c := small(t, bench.Fire)
+	c.Plugin = filterFile(t, "i64.const 1")
+	r := run(t, c)
+	f := r.Filtered
+	if !r.OK() || r.Count != 500 || f == nil || f.File != "filter.wasm" || f.FireAll < f.FireFirst || f.FireFirst <= 0 {
+		t.Fatalf("%+v, filtered %+v", r, f)
+	}
+	if f.Lateness == nil || f.Beside == nil || r.Beside == nil || f.FirePerS <= 0 || f.Ratio != f.FirePerS/r.FirePerS {
+		t.Errorf("%+v, filtered %+v", r, f)
+	}
+	var text bytes.Buffer
+	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "all fired through filter.wasm: ") {
+		t.Errorf("%v:\n%s", err, &text)
+	}
+}
+
+// A file that is no plugin is the run's error.
+func TestFireFilteredBadly(t *testing.T) {
+	t.Parallel()
+	c := small(t, bench.Fire)
+	c.Plugin = filepath.Join(c.Dir, "none.wasm")
+	if _, err := bench.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "none.wasm") {
+		t.Errorf("without a file: %v", err)
+	}
+	if err := os.WriteFile(c.Plugin, []byte("no module"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bench.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "module") {
+		t.Errorf("with a text for a module: %v", err)
+	}
+	for _, c := range []bench.Config{{Bench: bench.Put, Plugin: "x"}, {Bench: bench.Fire, Plugin: "x", URL: "http://127.0.0.1:1"}} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "the plugin is x") {
+			t.Errorf("%s with a plugin: %v", c.Bench, err)
+		}
+	}
 }
 
 // Each bench finds what it is for, and nothing lost, twice or early.

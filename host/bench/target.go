@@ -11,6 +11,9 @@ import (
 const (
 	pendingTopic = "bench-pending"
 	loadTopic    = "bench-load-"
+	// filteredTopic is of a load that a plugin decides about, besideTopic of what fires beside a load.
+	filteredTopic = "bench-filtered-"
+	besideTopic   = "bench-beside-"
 )
 
 // queuesOf is how many queues a topic of a load has.

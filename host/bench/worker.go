@@ -29,6 +29,7 @@ type request struct {
 	Pending int       `json:"pending,omitempty"`   // of stepFill
 	Sent    int       `json:"sent,omitempty"`      // of stepAudit: numbers below this were sent
 	DueByMs int64     `json:"due_by_ms,omitempty"` // of stepAudit: by then all of the load is due
+	Beside  bool      `json:"beside,omitempty"`    // stepFire has another topic beside the load, and tells how late its messages come
 	// Report makes stepPut and stepSteady tell of each answer, since this process may be killed before the step ends.
 	// stepSteady then goes on with the load after it has told what it measured.
 	Report bool `json:"report,omitempty"`
@@ -40,6 +41,7 @@ type openSpec struct {
 	Durability string `json:"durability"`
 	Edge       bool   `json:"edge"`
 	CPUProfile string `json:"cpu_profile,omitempty"`
+	Plugin     string `json:"plugin,omitempty"` // decides about the topics of filteredTopic
 }
 
 // outcome is what a step found.
@@ -57,7 +59,10 @@ type outcome struct {
 	FirstMs  float64       `json:"first_ms,omitempty"`
 	AllMs    float64       `json:"all_ms,omitempty"`
 	RSS      int64         `json:"rss,omitempty"`
-	CPU      float64       `json:"cpu,omitempty"` // percent of one core
+
+	Beside     *Times  `json:"beside,omitempty"`      // lateness of what fired beside the load
+	BesideLost int     `json:"beside_lost,omitempty"` // of it
+	CPU        float64 `json:"cpu,omitempty"`         // percent of one core
 }
 
 // event is what a step says before it ends.
