@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -172,11 +173,14 @@ func (q *question) apply(s step, a *plugins.Answer, n, i int) (next bool) {
 	return false
 }
 
-// reason is a failure in one line, with the function it happened in.
+// reason is a failure in one line, with the fuel that was used and the functions it happened in, the innermost first.
 func reason(f *plugins.Failure) string {
 	text := f.Class.String() + ": " + f.Message
-	if first, _, _ := strings.Cut(f.Stack, "\n"); first != "" {
-		text += ", in " + first
+	if f.Fuel > 0 {
+		text += fmt.Sprintf(", after %d fuel", f.Fuel)
+	}
+	if stack := strings.TrimSpace(f.Stack); stack != "" {
+		text += ", in " + strings.ReplaceAll(stack, "\n", " < ")
 	}
 	return strings.Join(strings.Fields(text), " ")
 }

@@ -55,7 +55,7 @@ func TestVerdicts(t *testing.T) {
 	if ds[0].Plugin != "a" || ds[2].Plugin != "" || ds[3].Plugin != "a" || ds[0].Digest != ds[0].Asked[0] {
 		t.Errorf("%+v", ds)
 	}
-	if !strings.HasPrefix(ds[1].Reason, "trap: unreachable, in ") || ds[0].Reason != "" {
+	if r := ds[1].Reason; !strings.HasPrefix(r, "trap: unreachable, after ") || !strings.Contains(r, " fuel, in ") || ds[0].Reason != "" {
 		t.Errorf("%q, %q", ds[1].Reason, ds[0].Reason)
 	}
 }
@@ -225,7 +225,7 @@ func TestQuarantine(t *testing.T) {
 		if ds, _ := d.Due(ctx, "orders", messages("x")); len(ds) > 0 && (ds[0].Asked != nil || ds[0].Plugin != "") {
 			t.Errorf("it was not asked, and is said to have decided: %+v", ds[0])
 		}
-		if all := d.Attention(); len(all) != 1 || !strings.HasPrefix(all[0], "plugin a is quarantined until 2023-11-14T22:13:21Z (trap: unreachable, in ") ||
+		if all := d.Attention(); len(all) != 1 || !strings.HasPrefix(all[0], "plugin a is quarantined until 2023-11-14T22:13:21Z (trap: unreachable, after ") ||
 			!strings.HasSuffix(all[0], "): "+c.says) {
 			t.Errorf("attention: %q", all)
 		}
