@@ -35,11 +35,11 @@ func buildC(t testing.TB) []byte { t.Helper(); return built(t, cGuest) }
 
 func buildAS(t testing.TB) []byte { t.Helper(); return built(t, asGuest) }
 
-// built gives a guest; without its tool the test is skipped, unless TIDEWHEEL_TOOLS says that all are there.
+// built gives a guest; without its tool the test is skipped, unless PLUGIN_TOOLS says that all are there.
 func built(t testing.TB, build func() ([]byte, error)) []byte {
 	t.Helper()
 	module, err := build()
-	if errors.Is(err, errMissing) && os.Getenv("TIDEWHEEL_TOOLS") == "" {
+	if errors.Is(err, errMissing) && os.Getenv("PLUGIN_TOOLS") == "" {
 		t.Skip(err)
 	}
 	if err != nil {

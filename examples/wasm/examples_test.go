@@ -39,7 +39,7 @@ func example(t *testing.T, dir, cache string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if project.Lang == author.AssemblyScript && os.Getenv("TIDEWHEEL_TOOLS") == "" {
+	if project.Lang == author.AssemblyScript && os.Getenv("PLUGIN_TOOLS") == "" {
 		// Build would fetch the compiler, and a test that nobody asked to do so stays off the network.
 		if _, err := os.Stat(filepath.Join(dir, "node_modules")); errors.Is(err, fs.ErrNotExist) {
 			t.Skipf("the AssemblyScript compiler is missing: npm ci in examples/wasm/%s brings it", dir)
@@ -48,7 +48,7 @@ func example(t *testing.T, dir, cache string) {
 	var said bytes.Buffer
 	built, err := project.Build(context.Background(), &said)
 	var missing *author.MissingError
-	if errors.As(err, &missing) && os.Getenv("TIDEWHEEL_TOOLS") == "" {
+	if errors.As(err, &missing) && os.Getenv("PLUGIN_TOOLS") == "" {
 		t.Skipf("%s is missing: the example is not built", missing.Tool)
 	}
 	if err != nil {

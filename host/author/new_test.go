@@ -24,7 +24,7 @@ func project(t *testing.T, lang author.Lang) *author.Project {
 	return p
 }
 
-// built builds it. A missing tool skips the test, unless TIDEWHEEL_TOOLS says that all are there.
+// built builds it. A missing tool skips the test, unless PLUGIN_TOOLS says that all are there.
 func built(t *testing.T, p *author.Project) author.Built {
 	t.Helper()
 	if testing.Short() {
@@ -32,7 +32,7 @@ func built(t *testing.T, p *author.Project) author.Built {
 	}
 	b, err := p.Build(context.Background(), io.Discard)
 	var missing *author.MissingError
-	if errors.As(err, &missing) && os.Getenv("TIDEWHEEL_TOOLS") == "" {
+	if errors.As(err, &missing) && os.Getenv("PLUGIN_TOOLS") == "" {
 		t.Skip(missing.Tool + " is missing")
 	}
 	if err != nil {
@@ -90,8 +90,8 @@ func TestNewKinds(t *testing.T) {
 				continue // the source of a filter, and its compiler takes five seconds
 			}
 			t.Run(lang.String()+"/"+kind, func(t *testing.T) {
-				if lang == author.AssemblyScript && compiler == "" && os.Getenv("TIDEWHEEL_TOOLS") == "" {
-					t.Skip("npm needs the network: npm ci in plugins/guest/as, or set TIDEWHEEL_TOOLS")
+				if lang == author.AssemblyScript && compiler == "" && os.Getenv("PLUGIN_TOOLS") == "" {
+					t.Skip("npm needs the network: npm ci in plugins/guest/as, or set PLUGIN_TOOLS")
 				}
 				p, err := author.New(author.Wanted{Dir: filepath.Join(projects, lang.String()+"-"+kind), Lang: lang, Kind: kind})
 				if err != nil {
