@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidewheel/tidewheel/engine"
 )
@@ -20,6 +21,8 @@ type stages struct {
 	changed chan struct{}     // closed when a worker ends or has to wait; nil: nobody waits for that
 
 	rehook chan struct{} // has a token while a Rehook is at work
+
+	held atomic.Int64 // bytes of messages that the workers have read
 }
 
 // stage is one that has a worker.

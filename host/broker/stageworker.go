@@ -21,6 +21,14 @@ const (
 	stagePatience = 20 * time.Millisecond // after which what is decided is settled, and the rest is asked about later
 )
 
+// What a worker of a stage takes when little is to be read: because nothing may be decided, or because the workers of all stages
+// have read so much already. So a thousand stages in which much waits take no more memory than a few.
+const (
+	stageHeld        = 64 << 20 // bytes of messages, of all workers
+	stageLittle      = 16       // messages, of one queue
+	stageLittleBytes = 64 << 10 // of their records
+)
+
 // How long a worker waits before it asks again about what was not decided.
 const (
 	firstBackoff = 100 * time.Millisecond
@@ -45,6 +53,7 @@ type stageWorker struct {
 	turn   int // the queue that the next round begins with
 	fault  string
 	free   []*stageMemory
+	held   int64 // bytes of all its memory, a part of stages.held
 
 	asked []*stageQueue // of this round
 	reqs  []engine.PullRequest
@@ -54,6 +63,7 @@ type stageWorker struct {
 type stageMemory struct {
 	into []*engine.Pulled // one for each queue
 	used int              // batches that need it
+	size int64            // bytes of the messages of the largest round so far
 }
 
 // stageQueue is a queue of a stage.
@@ -84,6 +94,7 @@ type stageBatch struct {
 
 // run is the worker's life.
 func (w *stageWorker) run() {
+	defer func() { w.b.stages.held.Add(-w.held) }()
 	for {
 		did, err := w.round()
 		switch pause := w.pause(); {
@@ -129,8 +140,12 @@ func (w *stageWorker) pause() time.Duration {
 	return max(time.Duration(first-w.b.env.Mono()), time.Millisecond)
 }
 
-// rest waits before the worker asks again.
+// rest waits before the worker asks again. It keeps no messages meanwhile.
 func (w *stageWorker) rest(pause time.Duration) {
+	for _, memory := range w.free {
+		w.holds(-memory.size)
+	}
+	w.free = nil
 	timer := time.NewTimer(min(pause, lastBackoff))
 	defer timer.Stop()
 	w.b.stages.rest(w.stage, true)
@@ -222,7 +237,7 @@ func (w *stageWorker) find() error {
 // choose finds the queues that are asked about in this round, another one first each time, and says whether there are more.
 func (w *stageWorker) choose(now int64) (more bool) {
 	w.asked, w.reqs = w.asked[:0], w.reqs[:0]
-	messages := 0
+	messages, little := 0, w.b.stages.held.Load() > stageHeld
 	for n := range w.queues {
 		q := w.queues[(w.turn+n)%len(w.queues)]
 		if q.ahead >= q.end {
@@ -231,15 +246,18 @@ func (w *stageWorker) choose(now int64) (more bool) {
 		if q.ahead >= q.end || now < q.until || len(q.flight) == q.most() {
 			continue
 		}
-		if messages >= stageRound || len(w.asked) == stageQueues {
+		if messages >= stageRound || len(w.asked) == stageQueues || little && len(w.asked) > 0 {
 			w.turn = q.number
 			return true
 		}
 		req := engine.PullRequest{
 			Topic: stagePrefix + w.topic, Queue: q.number, Offset: q.ahead, MaxCount: stageMessages, MaxBytes: stageBytes,
 		}
-		if q.ahead < q.alone {
+		switch {
+		case q.ahead < q.alone:
 			req.MaxCount = 1
+		case little || q.wait > 0:
+			req.MaxCount, req.MaxBytes = stageLittle, stageLittleBytes
 		}
 		messages += int(min(q.end-q.ahead, int64(req.MaxCount)))
 		w.asked, w.reqs = append(w.asked, q), append(w.reqs, req)
@@ -256,6 +274,9 @@ func (w *stageWorker) pull() *stageMemory {
 	for len(memory.into) < len(w.reqs) {
 		memory.into = append(memory.into, new(engine.Pulled))
 	}
+	most := mostBytes(w.reqs)
+	w.holds(most) // for the workers that look meanwhile
+	defer w.measure(memory, -most)
 	err := w.b.enter()
 	if err == nil {
 		defer w.b.leave()
@@ -275,9 +296,41 @@ func (w *stageWorker) pull() *stageMemory {
 	return memory
 }
 
+// mostBytes is how much may be read.
+func mostBytes(reqs []engine.PullRequest) (most int64) {
+	for i := range reqs {
+		most += int64(reqs[i].MaxBytes)
+	}
+	return most
+}
+
+// measure notes how large memory has become, and what else has changed.
+func (w *stageWorker) measure(memory *stageMemory, other int64) {
+	size := int64(0)
+	for _, into := range memory.into {
+		for i := range into.Messages {
+			m := &into.Messages[i]
+			size += int64(requestOverhead + len(m.Body) + len(m.Properties))
+		}
+	}
+	size = max(size, memory.size)
+	w.holds(size - memory.size + other)
+	memory.size = size
+}
+
+// holds notes that the worker has more memory, or less.
+func (w *stageWorker) holds(bytes int64) {
+	w.held += bytes
+	w.b.stages.held.Add(bytes)
+}
+
 // unused takes back the memory of a round, unless a batch needs it.
 func (w *stageWorker) unused(memory *stageMemory) {
-	if memory.used == 0 {
+	switch {
+	case memory.used > 0:
+	case w.b.stages.held.Load() > stageHeld:
+		w.holds(-memory.size)
+	default:
 		w.free = append(w.free, memory)
 	}
 }
