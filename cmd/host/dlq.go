@@ -125,9 +125,17 @@ func letterRow(l *httpapi.DeadLetter, f *timeFlags) []string {
 		return []string{whole(l.Offset), "", "", "", "", "", "(" + l.Problem.Error() + ")", "", "", ""}
 	}
 	return []string{
-		whole(l.Offset), f.due(l.DiedMs), l.Topic, whole(l.Attempts), l.Key, l.Tag, l.Reason, l.ID, bodyCell(l.Body, l.BodyBase64),
+		whole(l.Offset), f.due(l.DiedMs), l.Topic, whole(l.Attempts), l.Key, l.Tag, letterReason(l), l.ID, bodyCell(l.Body, l.BodyBase64),
 		f.due(l.FirstMs),
 	}
+}
+
+// letterReason is the reason in words, or that a plugin said so: its verdict has a number and no words.
+func letterReason(l *httpapi.DeadLetter) string {
+	if l.Reason == "" && l.Plugin != "" {
+		return fmt.Sprintf("verdict of %s, code %d", l.Plugin, l.Code)
+	}
+	return l.Reason
 }
 
 func (a *app) dlqShow() *cobra.Command {
@@ -159,7 +167,7 @@ func letterTable(w io.Writer, l *httpapi.DeadLetter, f *timeFlags) {
 		return
 	}
 	fmt.Fprintf(w, "offset %d\tgiven up %s after %s\n", l.Offset, f.due(l.DiedMs), count(int64(l.Attempts), "delivery", "deliveries"))
-	fmt.Fprintf(w, "reason\t%s\n", dash(l.Reason, 0))
+	fmt.Fprintf(w, "reason\t%s\n", dash(letterReason(l), 0))
 	if l.Plugin != "" {
 		fmt.Fprintf(w, "plugin\t%s (%s), code %d, file %.12s\n", l.Plugin, l.Hook, l.Code, l.Digest)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidewheel/tidewheel/host/broker"
+	"github.com/tidewheel/tidewheel/host/httpapi"
 )
 
 // TestDeadLetters: they are listed, shown, counted, tried again and dropped, and only what was counted is.
@@ -70,4 +71,18 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	wantCLI(t, "group ls -o ndjson", `"dead_letters":0`)
+}
+
+// TestLetterReason: a verdict of a plugin has a number and no words, and its dead letter says so.
+func TestLetterReason(t *testing.T) {
+	for want, l := range map[string]httpapi.DeadLetter{
+		"no such customer":        {Reason: "no such customer"},
+		"fuel: out of fuel":       {Reason: "fuel: out of fuel", Plugin: "spam", Code: 3},
+		"verdict of spam, code 3": {Plugin: "spam", Code: 3},
+		"":                        {},
+	} {
+		if got := letterReason(&l); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/host/client"
 	"github.com/tidewheel/tidewheel/host/httpapi"
+	"github.com/tidewheel/tidewheel/plugins/abi"
 )
 
 // plugin has the verbs about the plugins of a running server, and those for their authors.
@@ -141,7 +142,7 @@ func pluginTable(w io.Writer, p *httpapi.Plugin, f *timeFlags) {
 	if p.FileSHA256 != p.SHA256 {
 		row("in the file", p.FileSHA256)
 	}
-	row("imports", strings.Join(p.Imports, " "))
+	row("imports", importsText(p.Imports))
 	row("granted", strings.Join(p.Granted, ", "))
 	for _, ask := range p.Asks {
 		row("asks for", fmt.Sprintf("%s: %s", ask.Name, ask.Reason))
@@ -158,6 +159,23 @@ func pluginTable(w io.Writer, p *httpapi.Plugin, f *timeFlags) {
 			row("  in", line)
 		}
 	}
+}
+
+// importsText names the functions that a module imports. A Go guest imports all of WASI, which says nothing: it is counted.
+func importsText(imports []string) string {
+	var names []string
+	wasi := int64(0)
+	for _, name := range imports {
+		if _, plain := strings.CutPrefix(name, abi.Imports+"."); plain {
+			names = append(names, name)
+		} else {
+			wasi++
+		}
+	}
+	if wasi > 0 {
+		names = append(names, count(wasi, "stand-in", "stand-ins")+" of WASI")
+	}
+	return strings.Join(names, ", ")
 }
 
 // pluginCounts prints what a plugin did.
