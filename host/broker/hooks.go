@@ -82,7 +82,7 @@ type Decision struct {
 
 	Delay   time.Duration // of ActionRetry: at least 1 ms, and at most the broker's MaxDelay counts
 	Topic   string        // of ActionRoute
-	Message *Content      // of ActionReplace
+	Message *Content      // of ActionReplace; of ActionRoute, if it is to go there changed, else nil
 	Reason  string        // for people, in dead letters and refusals; up to 512 bytes are kept
 }
 

@@ -111,17 +111,15 @@ func (p *batchPut) apply(ctx context.Context, i int, d *Decision, undecided erro
 			return fmt.Errorf("broker: plugin %q routes to it: %w: %q is no topic of a producer", d.Plugin, engine.ErrTopicName, d.Topic)
 		}
 		put.Topic, put.Queue = d.Topic, engine.AnyQueue
+		if d.Message != nil {
+			d.Message.fill(put, m)
+		}
 		return nil
 	case ActionReplace:
 		if d.Message == nil {
 			return undecided
 		}
-		if m.IdempotencyKey != "" {
-			put.Properties = message.AppendProperty(d.Message.properties(), PropPut, contentDigest(put))
-		} else {
-			put.Properties = d.Message.properties()
-		}
-		put.Key, put.Tag, put.Body = []byte(d.Message.Key), []byte(d.Message.Tag), d.Message.Body
+		d.Message.fill(put, m)
 		return nil
 	case ActionDeadLetter:
 		return p.bury(ctx, i, d)
@@ -176,6 +174,15 @@ func (c *Content) properties() (all message.Properties) {
 		}
 	}
 	return all
+}
+
+// fill gives a put this content in place of what the producer's message has.
+func (c *Content) fill(put *engine.Put, m *Message) {
+	all := c.properties()
+	if m.IdempotencyKey != "" {
+		all = message.AppendProperty(all, PropPut, contentDigest(put))
+	}
+	put.Key, put.Tag, put.Properties, put.Body = []byte(c.Key), []byte(c.Tag), all, c.Body
 }
 
 // contentDigest names what a put stores, for PropPut.

@@ -160,11 +160,21 @@ func (m *leasedMessage) routed(b *Broker, d *Decision) (*engine.Put, error) {
 	if err := message.ValidTopic(d.Topic); err != nil {
 		return nil, fmt.Errorf("it was routed to a topic that cannot be: %w", err)
 	}
+	if d.Message != nil {
+		m = m.with(d.Message)
+	}
 	return m.moved(b, d.Topic, property{PropRouted, strconv.Itoa(times + 1)}), nil
 }
 
 // replaced is a message with the content of a decision.
 func (m *leasedMessage) replaced(b *Broker, topic string, c *Content) *engine.Put {
+	p := m.with(c).moved(b, topic)
+	p.Attempts = m.Attempts
+	return p
+}
+
+// with is a message with another content, and its own past.
+func (m *leasedMessage) with(c *Content) *leasedMessage {
 	changed := *m
 	changed.Properties = c.properties()
 	for _, name := range []string{PropOriginID, PropRouted} {
@@ -173,9 +183,7 @@ func (m *leasedMessage) replaced(b *Broker, topic string, c *Content) *engine.Pu
 		}
 	}
 	changed.Key, changed.Tag, changed.Body = []byte(c.Key), []byte(c.Tag), c.Body
-	p := changed.moved(b, topic)
-	p.Attempts = m.Attempts
-	return p
+	return &changed
 }
 
 // dead is a message as it goes to the dead letters of a group, by a decision.

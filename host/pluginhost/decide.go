@@ -167,6 +167,9 @@ func (q *question) apply(s step, a *plugins.Answer, n, i int) (next bool) {
 		d.Action = broker.ActionDeadLetter
 	case abi.Route:
 		d.Action, d.Topic = broker.ActionRoute, a.Targets[v.Arg()]
+		if q.replaced[i] { // what a plugin before has taken out is not to come to light there
+			d.Message = content(&q.current[i])
+		}
 	case abi.Retry:
 		d.Action, d.Delay = broker.ActionRetry, max(time.Duration(v.Arg())*time.Millisecond, time.Millisecond)
 	}

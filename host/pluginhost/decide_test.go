@@ -141,6 +141,28 @@ on_error = "skip"
 	d.expect(d.due("orders", "a"), "drop:4") // u sees what t made
 }
 
+// TestReplaceAndRoute: what one plugin has changed and the next one routes goes there changed; what was not changed, as it is.
+func TestReplaceAndRoute(t *testing.T) {
+	d := newDesk(t)
+	d.write("t.wasm", replacing(abi.Record{Body: []byte("made")}))
+	d.write("u.wasm", byFirst(verdict(abi.Keep, 0, 0), map[byte]int64{'m': verdict(abi.Route, 0, 0), 'x': verdict(abi.Route, 0, 0)}))
+	transform := "[[plugin]]\nname = \"t\"\nfile = \"t.wasm\"\nhooks = [\"transform\"]\nmatch = [\"orders-eu\"]\non_error = \"skip\"\n"
+	d.open(transform + table("u", "order = 200", `targets = ["elsewhere"]`))
+	for topic, want := range map[string]string{"orders-eu": "made", "orders": ""} {
+		ds, err := d.Due(ctx, topic, messages("x"))
+		if err != nil || len(ds) != 1 || ds[0].Action != broker.ActionRoute || ds[0].Topic != "elsewhere" {
+			t.Fatalf("%s: %+v, %v", topic, ds, err)
+		}
+		body := ""
+		if ds[0].Message != nil {
+			body = string(ds[0].Message.Body)
+		}
+		if body != want {
+			t.Errorf("%s: %q is routed, want %q", topic, body, want)
+		}
+	}
+}
+
 // TestRecord: a plugin sees the id, times, attempts, key, tag and properties of a message.
 func TestRecord(t *testing.T) {
 	m := messages("body")[0]
