@@ -57,6 +57,7 @@ func (w *Worker) do(req *egress.Request) (*answer, error) {
 	target, err := w.c.Client.Target(req.URL)
 	if err != nil {
 		w.stats.request("refused", 0, false)
+		w.stats.trouble(err.Error(), w.c.Broker.NowMs())
 		return nil, err
 	}
 	host, begun := target.Authority(), time.Now()
@@ -82,11 +83,22 @@ func (w *Worker) do(req *egress.Request) (*answer, error) {
 			return nil, err
 		}
 		w.c.Log.Debug("no answer", "host", host, "err", err)
+		w.stats.trouble(noAnswer(host, failed.Kind), w.c.Broker.NowMs())
 		return silence(failed.Kind.Reason(), host), nil
 	}
 	w.hosts.silent(host, time.Now(), false)
 	w.stats.request("refused", 0, false)
+	w.stats.trouble(err.Error(), w.c.Broker.NowMs())
 	return nil, err
+}
+
+// noAnswer is what an operator is told of a request without a response: the host and no address, as the plugin.
+func noAnswer(host string, k egress.Kind) string {
+	text := "no answer from " + host + ": " + k.Reason()
+	if k == egress.AddressRefused {
+		text += "; private_addresses lets networks through that are not public"
+	}
+	return text
 }
 
 // silence is what stands in the place of an answer.

@@ -205,7 +205,7 @@ func TestVerdicts(t *testing.T) {
 	if len(got) != 2 {
 		t.Errorf("%d dead letters of traps: %v", len(got), got)
 	}
-	if s := w.Stats(); s.Requests["refused"] != 1 || s.Requests["2xx"] != 2 || s.Requests["4xx"] != 3 {
+	if s := w.Stats(); s.Requests["refused"] != 1 || s.Requests["2xx"] != 2 || s.Requests["4xx"] != 3 || !strings.HasPrefix(s.LastTrouble, "egress: refused: ") {
 		t.Errorf("requests %v", s.Requests)
 	}
 }
@@ -355,7 +355,7 @@ func TestDownUsesUpNoAttempts(t *testing.T) {
 		begin = time.Now()
 		put(b, "orders", strings.Fields(strings.Repeat("https://a.test/ ", 20))...)
 		later(2 * time.Minute)
-		if s := w.Stats(); s.Messages["acked"] != 20 || s.Messages["dead_letter"] != 0 || requests.Load() > 60 {
+		if s := w.Stats(); s.Messages["acked"] != 20 || s.Messages["dead_letter"] != 0 || requests.Load() > 60 || s.LastTrouble != "no answer from a.test:443: cannot connect" {
 			t.Errorf("%d requests, stats %+v", requests.Load(), s)
 		}
 	})
