@@ -100,6 +100,7 @@ queus = 4
 		{"key as a table", "[timer.lanes]\nx = 1", []string{"t.toml:1: timer.lanes: it is a table and must be a whole number"}},
 		{"key as tables", "[[data_dir]]", []string{"t.toml:1: data_dir: it is a table and must be text in quotes"}},
 		{"table as a key", "timer = 1", []string{"t.toml:1: timer: it is a table: write [timer], and the keys below it"}},
+		{"one too many", "[[plugins]]\nname = \"a\"", []string{"t.toml:1: plugins: it is one table, [plugins]; write [[plugin]] for each plugin"}},
 		{"table as tables", "[[timer]]", []string{"t.toml:1: timer: it is a table: write [timer]"}},
 
 		{"auto where it is allowed", "[timer]\nseconds_slots = \"auto\"\n[log]\ntail = \"auto\"", nil},

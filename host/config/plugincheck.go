@@ -155,7 +155,7 @@ func (l *loader) checkPluginsTogether() {
 		}
 		before := sum
 		if sum += Size(p.memory()); before <= l.cfg.PluginHost.MemoryTotal && sum > l.cfg.PluginHost.MemoryTotal {
-			l.bad(at, fmt.Sprintf("with %d instances of %v it needs %v, and of [plugins] memory_total = %v there are %v left",
+			l.bad(at, fmt.Sprintf("with %d instances of %v it needs %v, and of [plugins] memory_total = %v there are %v left: raise that, or lower instances or limits.memory_max",
 				p.Instances, p.Limits.MemoryMax, Size(p.memory()), l.cfg.PluginHost.MemoryTotal, l.cfg.PluginHost.MemoryTotal-before))
 		}
 		if !slices.Contains(p.Hooks, "deliver") {

@@ -52,7 +52,7 @@ func TestPluginProblems(t *testing.T) {
 		{"fuel that does not fit", pluginDoc("a", "[plugin.limits]", "fuel_call_max = 1000"), "7: plugin[0].limits: fuel_call_max 1000 is less than a call with one message takes: fuel_base + fuel_per_record is 1200000"},
 		{"memory off the grid", pluginDoc("a", "[plugin.limits]", "memory_max = \"100KiB\""), "8: plugin[0].limits.memory_max: 100KiB is not a multiple of 64KiB"},
 		{"large records", pluginDoc("a", "[plugin.limits]", "record_bytes = \"9MiB\""), "8: plugin[0].limits.record_bytes: 9MiB is more than half of memory_max"},
-		{"too much memory", pluginDoc("a") + pluginDoc("b", "instances = 3"), "8: plugin[1]: with 3 instances of 16MiB it needs 48MiB, and of [plugins] memory_total = 64MiB there are 32MiB left"},
+		{"too much memory", pluginDoc("a") + pluginDoc("b", "instances = 3"), "8: plugin[1]: with 3 instances of 16MiB it needs 48MiB, and of [plugins] memory_total = 64MiB there are 32MiB left: raise that, or lower instances or limits.memory_max"},
 		{"no pin", "[plugins]\nrequire_pin = true\n" + pluginDoc("a"), "3: plugin[0]: sha256 is missing, and [plugins] require_pin wants it"},
 		{"a date in the config", pluginDoc("a", "[plugin.config]", "at = 2026-11-30"), "8: plugin[0].config.at: it is a date, which JSON does not have"},
 		{"infinity in the config", pluginDoc("a", "[plugin.config]", "x = [1, inf]"), "8: plugin[0].config.x[1]: it is +Inf, which JSON does not have"},

@@ -28,7 +28,11 @@ func (l *loader) walk(t *table, in reflect.Value, tree map[string]any, at string
 		case isTable:
 			l.walk(sub, in.Field(sub.field), content, path)
 		default:
-			l.bad(path, fmt.Sprintf("it is a table: write [%s], and the keys below it", sub.name))
+			text := fmt.Sprintf("it is a table: write [%s], and the keys below it", sub.name)
+			if one := t.sub(strings.TrimSuffix(word, "s")); one != nil && one.list {
+				text = fmt.Sprintf("it is one table, [%s]; write [[%s]] for each %s", sub.name, one.name, one.name)
+			}
+			l.bad(path, text)
 		}
 	}
 }
