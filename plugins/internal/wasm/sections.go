@@ -151,7 +151,7 @@ func (m *Module) memorySection(r *reader) {
 	}
 	m.Memory = m.bounds(r)
 	if r.err == nil && m.Memory.Min > m.limits.MemoryPages {
-		r.fail(ErrLimit, "begins with %d pages of memory, at most %d", m.Memory.Min, m.limits.MemoryPages)
+		r.fail(ErrLimit, "begins with %d pages of memory of 64 KiB each, and memory_max allows %d", m.Memory.Min, m.limits.MemoryPages)
 	}
 }
 
