@@ -185,7 +185,12 @@ func pluginCounts(row func(word, text string), p *httpapi.Plugin) {
 		return
 	}
 	row("messages", fmt.Sprintf("%s in %s", thousands(n.Messages), count(n.Batches, "batch", "batches")))
-	row("verdicts", wordCounts(n.Verdicts))
+	verdicts := maps.Clone(n.Verdicts)
+	delete(verdicts, "unset")
+	row("verdicts", wordCounts(verdicts))
+	if again := n.Verdicts["unset"]; again > 0 {
+		row("undecided", count(again, "time", "times")+", and asked again")
+	}
 	row("failures", wordCounts(n.Failures))
 	if n.Messages > 0 {
 		row("fuel", fmt.Sprintf("%s, %s a message", thousands(n.Fuel), thousands(n.Fuel/n.Messages)))

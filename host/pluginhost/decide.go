@@ -178,12 +178,18 @@ func (q *question) apply(s step, a *plugins.Answer, n, i int) (next bool) {
 
 // reason is a failure in one line, with the fuel that was used and the functions it happened in, the innermost first.
 func reason(f *plugins.Failure) string {
+	text := brief(f)
+	if stack := strings.TrimSpace(f.Stack); stack != "" {
+		text += ", in " + strings.ReplaceAll(stack, "\n", " < ")
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// brief is reason without the functions, for tables and banners.
+func brief(f *plugins.Failure) string {
 	text := f.Class.String() + ": " + f.Message
 	if f.Fuel > 0 {
 		text += fmt.Sprintf(", after %d fuel", f.Fuel)
-	}
-	if stack := strings.TrimSpace(f.Stack); stack != "" {
-		text += ", in " + strings.ReplaceAll(stack, "\n", " < ")
 	}
 	return strings.Join(strings.Fields(text), " ")
 }

@@ -248,7 +248,7 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("it was not asked, and is said to have decided: %+v", ds[0])
 		}
 		if all := d.Attention(); len(all) != 1 || !strings.HasPrefix(all[0], "plugin a is quarantined until 2023-11-14T22:13:21Z (trap: unreachable, after ") ||
-			!strings.HasSuffix(all[0], "): "+c.says) {
+			!strings.HasSuffix(all[0], " fuel): "+c.says) {
 			t.Errorf("attention: %q", all)
 		}
 		if v, err := d.Plugin("a"); err != nil || v.State != pluginhost.StateQuarantined || v.Stats.Quarantines != 1 || v.Stats.LastFailure == nil {

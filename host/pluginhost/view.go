@@ -139,7 +139,7 @@ func last(s *plugins.Stats) string {
 	if s.LastFailure == nil {
 		return "no failure is known"
 	}
-	return reason(s.LastFailure)
+	return brief(s.LastFailure)
 }
 
 // short is a digest as people tell one from another.
