@@ -34,6 +34,7 @@ type Module struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 	code     wazero.CompilationCache // nil without a cache on disk; it holds the compiled code and is closed last
+	giveUp   func()                  // of a twin: the compiled code is another's; else nil
 	logs     *logs
 
 	refill      string // the line of a stack that is the fuel's own function
@@ -110,6 +111,10 @@ func (m *Module) abandon() error {
 
 // end closes the runtime and then the code that it ran.
 func (m *Module) end() error {
+	if m.giveUp != nil {
+		m.giveUp()
+		return nil
+	}
 	var errs []error
 	if m.runtime != nil {
 		errs = append(errs, m.runtime.Close(background))

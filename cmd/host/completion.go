@@ -50,7 +50,7 @@ const noFiles = cobra.ShellCompDirectiveNoFileComp
 
 // completes tells the shells what values the flags and arguments of a verb, and of those below, have.
 func (a *app) completes(cmd *cobra.Command) {
-	for flag, names := range map[string]namer{"topic": a.topicNames, "group": a.groupNames} {
+	for flag, names := range map[string]namer{"topic": a.topicNames, "group": a.groupNames, "running": a.pluginNames} {
 		if cmd.Flags().Lookup(flag) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(flag, names) // the flag is there, and has none
 		}

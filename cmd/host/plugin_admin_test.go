@@ -141,3 +141,27 @@ order = 7
 		t.Errorf("completed to %q", got)
 	}
 }
+
+// TestPluginVerifyRunning: a server compares its log with a plugin that it runs.
+func TestPluginVerifyRunning(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "hello.wasm"), saying("hello"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	hostPlugins(t, dir, "[[plugin]]\nname = \"hello\"\nfile = \"hello.wasm\"\nhooks = [\"filter\"]\nmatch = [\"orders\"]\non_error = \"dead_letter\"\n")
+	wantCLI(t, "put orders abc", "scheduled")
+	wantCLI(t, "put orders !", "scheduled")
+	for !strings.Contains(wantCLI(t, "plugin verify --running hello"), " 2 of this file in the log\n") {
+	}
+	wantCLI(t, "plugin verify --running hello", "plugin       hello\n", "asked again  2: all agree\n")
+	got := wantCLI(t, "plugin verify --running hello -o json", `"name": "hello"`, `"compared": 2,`, `"differ": 0,`, `"differences": []`)
+	if strings.Contains(got, `"file"`) {
+		t.Error(got)
+	}
+	if _, stderr, code := cli(t, "plugin", "verify", "--running", "nosuch"); code != exitNotFound || !strings.Contains(stderr, "There is no such plugin") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if _, stderr, code := cli(t, "plugin", "verify", "x.wasm", "--running", "hello"); code != exitUsage || !strings.Contains(stderr, "--running takes the file") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}

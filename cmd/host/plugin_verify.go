@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidewheel/tidewheel/host/author"
+	"github.com/tidewheel/tidewheel/host/client"
 	"github.com/tidewheel/tidewheel/plugins/abi"
 	"github.com/tidewheel/tidewheel/plugins/guest/golden"
 )
@@ -24,7 +26,7 @@ type verifiedPlugin struct {
 
 func (a *app) pluginVerify() *cobra.Command {
 	var set setting
-	hook, input, data, configFile := "", "", "", ""
+	hook, input, data, configFile, running := "", "", "", "", ""
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check that a plugin decides the same records in the same way again",
@@ -35,11 +37,22 @@ differs, the plugin remembers what it was asked before. That is allowed, and sel
 With --data it is asked again about the messages that a server's log says it decided: those whose verdict has the digest of this
 file, as far as the log still has them. No server may have the directory. --config names the server's configuration, for the
 settings of the plugin. A plugin that decides by the clock or by random numbers may differ there, and so may one that was asked
-behind another that changed the message. The exit code is 1 when something does not agree.`,
+behind another that changed the message.
+
+With --running a server does the same with a plugin that it runs, named as in its configuration, and its own log: --url says which
+server. It serves on meanwhile, and the plugin is asked in an instance of its own, with its settings there. The exit code is 1 when
+something does not agree.`,
 		Example: "  tidewheel plugin verify\n  tidewheel plugin verify spam-filter.wasm --hook filter --input orders.ndjson\n" +
-			"  tidewheel plugin verify spam-filter.wasm --data ./data --config tidewheel.toml",
+			"  tidewheel plugin verify spam-filter.wasm --data ./data --config tidewheel.toml\n" +
+			"  tidewheel plugin verify --running spam-filter",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if running != "" {
+				if len(args) > 0 || data != "" || configFile != "" || hook != "" || input != "" {
+					return fmt.Errorf("%w: --running takes the file, its settings and its records from the server", errUsage)
+				}
+				return a.served(func(ctx context.Context, c *client.Client, _ []string) error { return a.verifyRunning(ctx, c, running) })(cmd, args)
+			}
 			m, err := a.usable(args)
 			if err != nil {
 				return err
@@ -75,9 +88,10 @@ behind another that changed the message. The exit code is 1 when something does 
 	cmd.Flags().StringVar(&input, "input", "", "a file with records; those of testdata if empty")
 	cmd.Flags().StringVar(&data, "data", "", "a data directory without a server, whose verdicts are compared")
 	cmd.Flags().StringVar(&configFile, "config", "", "with --data: the server's configuration, for the plugin's settings")
+	cmd.Flags().StringVar(&running, "running", "", "the name of a plugin of a running server, whose verdicts are compared")
 	cmd.Flags().StringSliceVar(&a.columns, "columns", nil, "the columns of the table or csv, in this order")
 	set.flags(cmd)
-	return cmd
+	return a.withURL(cmd)
 }
 
 // inputs are the records of a file for a hook, or without one those of the tests.

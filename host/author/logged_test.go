@@ -7,6 +7,7 @@ import (
 	"github.com/tidewheel/tidewheel/engine"
 	"github.com/tidewheel/tidewheel/engine/enginetest"
 	"github.com/tidewheel/tidewheel/host/author"
+	"github.com/tidewheel/tidewheel/host/pluginhost"
 	"github.com/tidewheel/tidewheel/plugins/abi"
 	"github.com/tidewheel/tidewheel/plugins/plugintest"
 )
@@ -51,7 +52,7 @@ func TestVerifyLog(t *testing.T) {
 	if err != nil || v.Verdicts != 7 || v.Compared != 7 || v.Gone != 0 || v.Other != 0 || len(v.Differences) != 2 {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	for i, want := range []author.LoggedDifference{
+	for i, want := range []pluginhost.LoggedDifference{
 		{Topic: "orders", Offset: 2, Key: "key-d", Logged: "keep", Again: "drop 7"}, {Topic: "orders", Offset: 4, Key: "key-a", Logged: "drop 7", Again: "keep"},
 	} {
 		if v.Differences[i] != want {

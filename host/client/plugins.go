@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/url"
+	"strconv"
 
 	"github.com/tidewheel/tidewheel/host/httpapi"
 )
@@ -30,6 +31,20 @@ func (c *Client) ReloadPlugin(ctx context.Context, name string) (httpapi.Plugin,
 // RollbackPlugin lets a plugin's generation before the one that runs decide again.
 func (c *Client) RollbackPlugin(ctx context.Context, name string) (httpapi.Plugin, error) {
 	return c.pluginCall(ctx, name, "/rollback")
+}
+
+// VerifyPlugin asks a plugin again about what the log says it decided, from a place in the log on and until another; 0 for all
+// that there is. The limit is of verdicts, 0 for the server's. The answer may take 20 s, and has a Next when there is more.
+func (c *Client) VerifyPlugin(ctx context.Context, name string, from, until int64, limit int) (httpapi.PluginVerified, error) {
+	q := url.Values{}
+	for key, n := range map[string]int64{"from": from, "until": until, "limit": int64(limit)} {
+		if n > 0 {
+			q.Set(key, strconv.FormatInt(n, 10))
+		}
+	}
+	var out httpapi.PluginVerified
+	err := c.call(ctx, "POST", pluginPath(name, "/verify")+"?"+q.Encode(), nil, nil, &out)
+	return out, err
 }
 
 func (c *Client) pluginCall(ctx context.Context, name, verb string) (httpapi.Plugin, error) {

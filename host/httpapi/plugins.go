@@ -39,6 +39,7 @@ var pluginRoutes = []route{
 		text:    "It stays until the file changes, is reloaded, or the server is started again. A second rollback takes the first one back.",
 		params:  []param{pluginParam}, gives: jsonOf[Plugin](), problems: []string{"unknown_plugin", "no_previous_plugin"}, handle: (*API).rollbackPlugin,
 	},
+	verifyRoute,
 }
 
 // plugins lists them.

@@ -135,6 +135,8 @@ var story = []step{
 	{op: "reloadPlugin", name: "missing_file", path: "plugin=no-file", status: 422},
 	{op: "rollbackPlugin", name: "nothing_before", path: "plugin=tenant-filter", status: 409},
 	{op: "rollbackPlugin", name: "after_a_reload", path: "plugin=replaced", status: 200, loose: true},
+	{op: "verifyPlugin", name: "all_agree", path: "plugin=tenant-filter", query: pairs("limit", "1000"), status: 200, loose: true},
+	{op: "verifyPlugin", name: "no_position", path: "plugin=tenant-filter", query: pairs("from", "first"), status: 422},
 	{op: "healthz", name: "ok", status: 200},
 	{op: "readyz", name: "ok", status: 200},
 	{op: "status", name: "ready", status: 200},

@@ -49,6 +49,8 @@ type Host struct {
 	stop     context.CancelFunc
 	polling  sync.WaitGroup
 
+	verifying chan struct{} // holds who verifies a plugin
+
 	changing sync.Mutex        // one Reconfigure at a time
 	runtime  *plugins.Runtime  // guarded by changing; nil before the first plugin
 	loader   *plugins.Loader   // guarded by changing; nil before the first plugin
@@ -68,7 +70,7 @@ var _ broker.Hooks = (*Host)(nil)
 // plugin that can't be loaded is no error, but a line in the log, and see Attention. The error is that of the context.
 func Open(ctx context.Context, o Options) (*Host, error) {
 	h := &Host{
-		fs: o.FS, now: o.Now, log: o.Log, wake: make(chan struct{}, 1), meters: map[string]*meter{}, cfg: o.Config,
+		fs: o.FS, now: o.Now, log: o.Log, wake: make(chan struct{}, 1), verifying: make(chan struct{}, 1), meters: map[string]*meter{}, cfg: o.Config,
 	}
 	if h.fs == nil {
 		h.fs = afero.NewOsFs()

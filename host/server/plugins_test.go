@@ -466,3 +466,115 @@ func TestPluginQuarantine(t *testing.T) {
 	h.until("a new file ends it", func() bool { p := h.plugin("f"); return p.State == "active" && p.Generation == 2 })
 	h.expect(h.read("orders", "g", 1), "a")
 }
+
+// remembers is a plugin that drops all messages once one was put.
+func remembers() []byte {
+	m := plugintest.Guest()
+	m.Hook(abi.Publish.Export(), "i32.const 0 i32.const 1 i32.store i64.const 1")
+	m.Hook(abi.Filter.Export(), fmt.Sprintf("i64.const %d i64.const 1 i32.const 0 i32.load select", abi.NewVerdict(abi.Drop, 9, 0)))
+	return m.Bytes()
+}
+
+// TestPluginVerify: a server asks a plugin again about what its log says: verdicts that hang on the message alone agree, also
+// after a rollback and in pieces, and those that hang on what the plugin remembers do not; serving hears nothing of it.
+func TestPluginVerify(t *testing.T) {
+	h := newHosting(t)
+	h.write("f.wasm", drops("1"))
+	h.write("m.wasm", remembers())
+	h.start(table("f", "f.wasm", "quarantine_after = 1000") +
+		strings.NewReplacer("orders", "mails", `["filter"]`, `["publish", "filter"]`).Replace(table("m", "m.wasm", `fail = "closed"`)))
+	var bodies []string
+	for i := range 40 {
+		bodies = append(bodies, fmt.Sprintf("%c%02d", "ad!b"[i%4], i)+strings.Repeat("x", 200<<10)) // more than is read at a time
+	}
+	h.put("orders", "", bodies...)
+	h.until("all is decided", func() bool { return h.plugin("f").Counts.Messages == 40 })
+	before := h.plugin("f")
+	verify := func(name string, from, until int64, limit int) httpapi.PluginVerified {
+		t.Helper()
+		v, err := h.c.VerifyPlugin(t.Context(), name, from, until, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	h.until("all verdicts are in the log", func() bool { return verify("f", 0, 0, 0).Verdicts == 40 })
+	v := verify("f", 0, 0, 0)
+	if v.Digest != before.SHA256 || v.Compared != 40 || v.Gone != 0 || v.Other != 0 || v.Differ != 0 || len(v.Differences) != 0 || v.Next != nil {
+		t.Errorf("%+v", v)
+	}
+	var pieces, verdicts int64
+	for from := int64(0); ; pieces++ {
+		p := verify("f", from, int64(v.End), 7)
+		if verdicts += p.Compared; p.Differ != 0 || p.Verdicts > 7 || p.End != v.End {
+			t.Fatalf("%+v", p)
+		}
+		if p.Next == nil {
+			break
+		}
+		from = int64(*p.Next)
+	}
+	if verdicts != 40 || pieces < 5 {
+		t.Errorf("%d verdicts in %d pieces", verdicts, pieces)
+	}
+	after := h.plugin("f")
+	if a, b := after.Counts, before.Counts; a.Messages != b.Messages || a.Deaths != b.Deaths || a.Fuel != b.Fuel || a.Instances != b.Instances {
+		t.Errorf("before %+v, after %+v", b, a)
+	}
+	all, err := h.c.Plugins(t.Context())
+	if err != nil || all.MemoryReserved != 32<<20 {
+		t.Errorf("%d bytes are reserved, %v", all.MemoryReserved, err)
+	}
+
+	// Another file has decided nothing; after the rollback the first one is asked.
+	h.write("f.wasm", byFirst("2", nil))
+	if _, err := h.c.ReloadPlugin(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if v := verify("f", 0, 0, 0); v.Verdicts != 0 || v.Digest == before.SHA256 {
+		t.Errorf("%+v", v)
+	}
+	if _, err := h.c.RollbackPlugin(t.Context(), "f"); err != nil {
+		t.Fatal(err)
+	}
+	if v := verify("f", 0, 0, 0); v.Compared != 40 || v.Differ != 0 || v.Digest != before.SHA256 {
+		t.Errorf("%+v", v)
+	}
+
+	// Nothing was put yet when one begins anew.
+	h.put("mails", "", bodies...)
+	h.until("all is decided", func() bool { return verify("m", 0, 0, 0).Verdicts == 40 })
+	v = verify("m", 0, 0, 0)
+	if v.Compared != 40 || v.Differ != 40 || len(v.Differences) != 40 {
+		t.Fatalf("%+v", v)
+	}
+	for _, d := range v.Differences {
+		if d.Topic != "mails" || d.Logged != "drop 9" || d.Again != "keep" {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// TestPluginVerifyRefused: without memory for one more instance, without a file, and beyond the log, it is said what is wrong.
+func TestPluginVerifyRefused(t *testing.T) {
+	h := newHosting(t)
+	h.write("f.wasm", drops("1"))
+	h.start(strings.Replace(table("f", "f.wasm"), "instances = 1", "instances = 4", 1))
+	verify := func(name string, from int64, limit int) string {
+		_, err := h.c.VerifyPlugin(t.Context(), name, from, 0, limit)
+		var p *httpapi.Problem
+		if !errors.As(err, &p) {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(p.Status, " ", p.Code, " ", p.Detail)
+	}
+	h.expect(verify("f", 0, 0), `503 plugin_memory not enough memory budget: "f" wants 16777216 bytes (instances × memory_max), 0 of 67108864 are left`)
+	h.expect(verify("nosuch", 0, 0), "404 unknown_plugin ")
+	h.expect(strings.Join(strings.Fields(verify("f", 1<<40, 0))[:2], " "), "422 offset")
+	h.expect(strings.Join(strings.Fields(verify("f", 0, 100_001))[:2], " "), "422 bad_field")
+	if err := h.stop(); err != nil {
+		t.Fatal(err)
+	}
+	h.start(table("missing", "missing.wasm"))
+	h.expect(verify("missing", 0, 0), "422 plugin_not_loaded ")
+}

@@ -1,0 +1,67 @@
+package pluginhost
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidewheel/tidewheel/engine"
+	"github.com/tidewheel/tidewheel/plugins"
+)
+
+// Verification says how far Host.Verify goes.
+type Verification struct {
+	Limit int64         // of verdicts
+	From  engine.Offset // where the log that is read begins; below 1: where it does
+	Until engine.Offset // where in the log it ends
+	Time  time.Duration // within which it ends, as far as whole verdicts allow, with what there is until then
+}
+
+// Verify asks the file of a plugin that decides now again about what the log says it decided (see VerifyLog), in an instance of
+// its own: serving neither waits for it nor hears of it. The instance's memory is taken from memory_total while it lasts. One
+// plugin is verified at a time, others wait within their time. When the plugin is removed in between, the error is ErrNoPlugin.
+// Other errors are ErrNoPlugin, ErrFailed, a *plugins.LoadError with plugins.ErrBudget, that of the context, or of the log.
+func (h *Host) Verify(ctx context.Context, name string, log Log, v Verification) (plugins.Digest, Logged, error) {
+	m := h.member(name)
+	if m == nil {
+		return plugins.Digest{}, Logged{}, ErrNoPlugin
+	}
+	p := m.plugin()
+	if p == nil {
+		return plugins.Digest{}, Logged{}, ErrFailed
+	}
+	over := time.NewTimer(v.Time)
+	defer over.Stop()
+	select {
+	case h.verifying <- struct{}{}:
+		defer func() { <-h.verifying }()
+	case <-over.C:
+		return p.Module().Digest(), Logged{Next: max(log.At(), v.From)}, nil
+	case <-ctx.Done():
+		return plugins.Digest{}, Logged{}, ctx.Err()
+	}
+	twin, err := p.Twin()
+	if err != nil {
+		return plugins.Digest{}, Logged{}, err
+	}
+	defer twin.Close()
+	gone, late := false, false
+	found, err := VerifyLog(ctx, log, twin, func(found *Logged, at engine.Offset) bool {
+		select {
+		case <-over.C:
+			late = true
+		default:
+		}
+		gone = h.ended() || m.plugin() != p // closing it waits for the twin
+		return gone || late || found.Verdicts >= v.Limit || at >= v.Until
+	})
+	if err == nil && gone {
+		err = ErrNoPlugin
+	}
+	switch {
+	case found.Next >= v.Until:
+		found.Next = -1
+	case found.Next >= 0:
+		found.Next = max(found.Next, v.From) // the reader may be before it still
+	}
+	return twin.Module().Digest(), found, err
+}
