@@ -88,7 +88,7 @@ func (a *app) verifyRunning(ctx context.Context, c *client.Client, name string) 
 			return a.showLogged(out)
 		}
 		if int64(*v.Next) <= from {
-			return fmt.Errorf("the server does not get behind position %d of its log in the time that it takes: other verifications may be going on", from)
+			return fmt.Errorf("the server does not get behind position %d of its log in the time that it takes: others verify, or change the configuration", from)
 		}
 		from, until = int64(*v.Next), int64(v.End)
 	}

@@ -23,9 +23,9 @@ var verifyRoute = route{
 	method: "POST", pattern: "/v1/plugins/{plugin}/verify", id: "verifyPlugin", group: "Plugins", role: RoleOperate,
 	summary: "Ask a plugin again about what the log says it decided",
 	text: "Compared are the verdicts in the log that have the digest of the file that decides now, as far as their messages are still " +
-		"there. The file is asked in an instance of its own, so that serving is as before; the instance takes memory_max of memory_total " +
-		"while it lasts. One plugin is verified at a time. The answer comes after limit verdicts, after 20 seconds, or at the end of the " +
-		"log, and next says where to go on. A plugin that decides by the clock or by random numbers may differ, and so may one that was " +
+		"there. The file is asked in an instance of its own, so that serving is as before; for it memory_total needs memory_max beyond " +
+		"what is configured. One plugin is verified at a time. The answer comes after limit verdicts, after 20 seconds, when the " +
+		"configuration changes, or at the end of the log, and next says where to go on. A plugin that decides by the clock or by random numbers may differ, and so may one that was " +
 		"asked behind another that changed the message.",
 	params: []param{
 		pluginParam,

@@ -50,6 +50,7 @@ type Host struct {
 	polling  sync.WaitGroup
 
 	verifying chan struct{} // holds who verifies a plugin
+	yielding  atomic.Int32  // how many wait for that to end
 
 	changing sync.Mutex        // one Reconfigure at a time
 	runtime  *plugins.Runtime  // guarded by changing; nil before the first plugin
@@ -108,6 +109,7 @@ func (h *Host) reconfigure(ctx context.Context, next *config.Config) (errs []err
 	if h.closed {
 		return []error{plugins.ErrClosed}
 	}
+	defer h.stopVerifying()()
 	if err := h.start(next); err != nil {
 		return []error{err}
 	}

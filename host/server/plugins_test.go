@@ -568,7 +568,7 @@ func TestPluginVerifyRefused(t *testing.T) {
 		}
 		return fmt.Sprint(p.Status, " ", p.Code, " ", p.Detail)
 	}
-	h.expect(verify("f", 0, 0), `503 plugin_memory not enough memory budget: "f" wants 16777216 bytes (instances × memory_max), 0 of 67108864 are left`)
+	h.expect(verify("f", 0, 0), `503 plugin_memory not enough memory budget: one more instance wants 16777216 bytes (memory_max), and memory_total has 0 beyond what is configured`)
 	h.expect(verify("nosuch", 0, 0), "404 unknown_plugin ")
 	h.expect(strings.Join(strings.Fields(verify("f", 1<<40, 0))[:2], " "), "422 offset")
 	h.expect(strings.Join(strings.Fields(verify("f", 0, 100_001))[:2], " "), "422 bad_field")
