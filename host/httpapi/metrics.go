@@ -297,7 +297,7 @@ func newMeter(b *broker.Broker, opts *Options) *meter {
 	r.MustRegister(m.requests, m.times, Collector(b), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if opts.Plugins != nil {
-		r.MustRegister(pluginhost.Collector(opts.Plugins))
+		r.MustRegister(pluginhost.Collector(opts.Plugins), newLagCollector(b, opts.Plugins))
 	}
 	if opts.Deliveries != nil {
 		r.MustRegister(delivery.Collector(opts.Deliveries))

@@ -228,7 +228,7 @@ func metricsPage() string {
 	for _, m := range brokerMetrics {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, strings.Join(m.labels, ", "), m.help)
 	}
-	for _, m := range pluginhost.Metrics() {
+	for _, m := range append(pluginhost.Metrics(), queueLag) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), m.Help)
 	}
 	for _, m := range delivery.Metrics() {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidewheel/tidewheel/plugins"
@@ -26,6 +27,8 @@ const (
 
 // meter counts what a plugin does, beyond what package plugins does. It is safe for concurrent use.
 type meter struct {
+	differ atomic.Int64 // verdicts of the log that a verification did not get again
+
 	mu    sync.Mutex
 	hooks [abi.Hooks]hookMeter // guarded by mu
 }

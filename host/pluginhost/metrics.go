@@ -86,6 +86,12 @@ var table = []metric{
 		measures: func(x *hookMeter) *histogram { return &x.fuel }, bounds: fuelBounds},
 	{Metric: row("traps_total", "counter", "Messages that a plugin has failed on, by class: error, status, trap, fuel, memory, exit, protocol, too_large, start, and quarantined for those that passed or waited because of it.", "plugin", "class"),
 		read: eachOf(func(v *View) map[string]int64 { return v.Stats.Failures })},
+	{Metric: row("nondeterminism_total", "counter", "Verdicts in the log that the plugin did not give again when it was verified (POST /v1/plugins/{plugin}/verify).", "plugin"),
+		read: func(s *scraped, emit func(float64, ...string)) {
+			for i, m := range s.meters {
+				emit(float64(m.differ.Load()), s.views[i].Table.Name)
+			}
+		}},
 	{Metric: row("restarts_total", "counter", "Instances that died and were replaced.", "plugin"),
 		read: each(func(s *plugins.Stats) int64 { return s.Deaths })},
 	{Metric: row("instances", "gauge", "Instances that are open, busy with a batch or idle.", "plugin", "state"),

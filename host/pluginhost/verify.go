@@ -59,6 +59,7 @@ func (h *Host) Verify(ctx context.Context, name string, log Log, v Verification)
 		gone = h.ended() || m.plugin() != p // closing it waits for the twin
 		return gone || late || h.yielding.Load() > 0 || found.Verdicts >= v.Limit || at >= v.Until
 	})
+	m.meter.differ.Add(found.Differ)
 	if err == nil && gone {
 		err = ErrNoPlugin
 	}

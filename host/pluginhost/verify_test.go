@@ -75,6 +75,9 @@ func TestVerify(t *testing.T) {
 	if err != nil || got.Compared != 9 || got.Differ != 2 || got.Next != -1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	if values, _ := d.gather(); values["tidewheel_plugin_nondeterminism_total f"] != 2 {
+		t.Errorf("metrics %v", values)
+	}
 	if x := got.Differences; x[0].Logged != "drop 8" || x[0].Again != "drop 7" || x[1].Logged != "dead_letter" || x[1].Again != "keep" {
 		t.Errorf("%+v", x)
 	}

@@ -289,6 +289,9 @@ func TestPluginBrokenAtStart(t *testing.T) {
 	if got := h.metrics(`tidewheel_plugin_state{plugin="missing",state="failed"} 1`); len(got) != 1 {
 		t.Errorf("metrics %q", got)
 	}
+	if got := h.metrics(`tidewheel_plugin_queue_lag{plugin="missing"} 2`); len(got) != 1 {
+		t.Errorf("metrics %q", got)
+	}
 	if log := h.log.String(); strings.Count(log, "a plugin could not be loaded") != 3 {
 		t.Errorf("the log has %s", log)
 	}
