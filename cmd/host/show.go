@@ -22,7 +22,8 @@ func (a *app) show() *cobra.Command {
 		Use:   "show HANDLE | ID | --key KEY [--topic TOPIC]",
 		Short: "Show a message: its state, when it is due, its properties and body",
 		Long: `Show a delayed message: its state, when it is due, and while it waits its properties and body. A cancelled one has
-its body as long as it is in the log; explain tells where a delivered one is. With --key it is the one that waits and has
+its body as long as it is in the log; of one that was due it says what became of it, since a plugin may have decided otherwise, and
+explain tells where it is. With --key it is the one that waits and has
 this key; if there are several, it lists their handles. A message that is visible is shown by its ID, which put and consume tell
 with -o json.`,
 		Example: `  tidewheel show tw1.AQAAAAAB...
@@ -59,16 +60,26 @@ with -o json.`,
 			if err != nil {
 				return err
 			}
-			newer := ""
-			if t.State == httpapi.StateSuperseded && a.format == formatTable {
-				if newer, err = newest(cmd.Context(), c, args[0]); err != nil {
-					return err
-				}
+			newer, why := "", ""
+			switch {
+			case a.format != formatTable:
+			case t.State == httpapi.StateSuperseded:
+				newer, err = newest(cmd.Context(), c, args[0])
+			case t.State == httpapi.StateDelivered:
+				var x httpapi.Explanation
+				x, err = c.Explain(cmd.Context(), args[0])
+				why = x.Reason // a plugin may have decided otherwise
+			}
+			if err != nil {
+				return err
 			}
 			return a.one(t, func(w io.Writer) {
 				timerTable(w, &t, &f)
 				if newer != "" {
 					fmt.Fprintf(w, "new handle\t%s\n", newer)
+				}
+				if why != "" {
+					fmt.Fprintf(w, "what became of it\t%s\n", why)
 				}
 			})
 		},
