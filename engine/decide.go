@@ -39,7 +39,7 @@ func (e *Engine) mayTarget(p *Put, w *when) error {
 		return fmt.Errorf("%w: %q", ErrNoTopic, p.Topic)
 	}
 	w.staged = !p.Unstaged && e.stagedAnew(p.Topic)
-	return nil
+	return e.mayMake(p.Topic)
 }
 
 // target is the topic and queue of a put that may be done; the topic is made on first use.
@@ -92,6 +92,9 @@ func (e *Engine) defineTopic(c *DefineTopic) (Answer, error) {
 	}
 	t := e.st.TopicByName(c.Topic)
 	if t == nil {
+		if err := e.mayMake(c.Topic); err != nil {
+			return Answer{}, err
+		}
 		t = e.makeTopic(c.Topic, c.Queues, c.Attrs)
 	} else {
 		e.changeTopic(t, c.Queues, t.Attrs&^record.TopicHost|c.Attrs)

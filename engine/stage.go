@@ -19,8 +19,8 @@ const (
 
 // StageTopic makes a topic staged, or not staged any more, until the next one. Options.Stage says it of topics that are made.
 // A message without a delay waits, too, then, with the time of storing as its due time. When a topic is staged no more, what
-// falls due is visible at once, and what is in the stage is still to be settled. Topics whose names begin with "%", and those
-// whose names leave no room for the stage's, are never staged.
+// falls due is visible at once, and what is in the stage is still to be settled. Topics whose names begin with "%" are never
+// staged. One whose name leaves no room for the stage's is refused, and is not made if Options.Stage wants it staged.
 type StageTopic struct {
 	Topic  string
 	Staged bool
@@ -52,7 +52,16 @@ func reserved(what, name string) error {
 
 // stagedAnew says whether a topic that is made now is staged.
 func (e *Engine) stagedAnew(topic string) bool {
-	return e.opts.Stage != nil && canStage(topic) == nil && e.opts.Stage(topic)
+	return e.opts.Stage != nil && !strings.HasPrefix(topic, "%") && e.opts.Stage(topic)
+}
+
+// mayMake says why a topic cannot be made: it would have to be staged and has no room in its name for that of the stage. Made all
+// the same, its messages would pass whoever is to decide about them.
+func (e *Engine) mayMake(topic string) error {
+	if !e.stagedAnew(topic) {
+		return nil
+	}
+	return canStage(topic)
 }
 
 func (e *Engine) stageTopic(c *StageTopic) (Answer, error) {

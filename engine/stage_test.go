@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,4 +199,23 @@ func TestSettleLarge(t *testing.T) {
 	s.Kill(true)
 	info, _, _ := s.Topic("t")
 	want(t, "in the topic", info.Queues[0].Next, 2)
+}
+
+// TestStageLongName: a topic that has to be staged and has no room for that in its name is not made.
+func TestStageLongName(t *testing.T) {
+	s := staged(t, engine.Options{Queues: 1})
+	long, fits := strings.Repeat("t", 121), strings.Repeat("t", 120)
+	for _, c := range []engine.Command{
+		&engine.Put{Topic: long, Queue: 0}, &engine.Put{Topic: long, Queue: 0, Unstaged: true}, &engine.DefineTopic{Topic: long, Queues: 1},
+	} {
+		if got := s.Do(c); !errors.Is(got[0].Err, engine.ErrTopicName) {
+			t.Errorf("%T: %+v", c, got[0])
+		}
+	}
+	if _, ok, _ := s.Topic(long); ok {
+		t.Error("it was made")
+	}
+	if got := s.Do(&engine.Put{Topic: fits, Queue: 0}); got[0].Outcome != engine.Scheduled {
+		t.Errorf("a name with room: %+v", got[0])
+	}
 }
