@@ -148,8 +148,8 @@ func pluginTable(w io.Writer, p *httpapi.Plugin, f *timeFlags) {
 		row("asks for", fmt.Sprintf("%s: %s", ask.Name, ask.Reason))
 	}
 	if l := p.Limits; l != nil {
-		row("limits", fmt.Sprintf("%s of %s, %s fuel a message, %s a call of %d",
-			count(int64(l.Instances), "instance", "instances"), bytesText(l.MemoryMax), thousands(l.FuelPerRecord), thousands(l.FuelCallMax), l.BatchMax))
+		row("limits", fmt.Sprintf("%s of %s; fuel of a call %s and %s a message, at most %s for %d",
+			count(int64(l.Instances), "instance", "instances"), bytesText(l.MemoryMax), thousands(l.FuelBase), thousands(l.FuelPerRecord), thousands(l.FuelCallMax), l.BatchMax))
 	}
 	pluginCounts(row, p)
 	pluginDelivery(row, p.Delivery, f.due)

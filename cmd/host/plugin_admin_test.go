@@ -108,7 +108,7 @@ order = 7
 	shown := wantCLI(t, "plugin show hello",
 		"hello         active\n", "asked         filter when due, about orders mail-*, order 100\n", "on error      dead_letter\n", "fail          closed\n",
 		`config        {"key":{"secret":"KEY"},"n":1}`+"\n", "module        1.2.0 keeps all\n", "generation    1, sha256 "+first+", loaded in ",
-		"imports       tw_v1.log\n", "asks for      log: to say hello\n", "limits        2 instances of 16.0 MiB, 200,000 fuel a message, 10,000,000 a call of 256\n",
+		"imports       tw_v1.log\n", "asks for      log: to say hello\n", "limits        2 instances of 16.0 MiB; fuel of a call 1,000,000 and 200,000 a message, at most 10,000,000 for 256\n",
 		"messages      2 in ", "dead_letter 1", "keep 1", "last failure  ", ", trap, code 0: unreachable\n", "  in          ")
 	if strings.Contains(shown, "hunter2") {
 		t.Errorf("a secret is shown: %s", shown)

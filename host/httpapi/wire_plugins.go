@@ -67,8 +67,9 @@ type PluginAsk struct {
 type PluginLimits struct {
 	Instances     int   `json:"instances"`
 	MemoryMax     int64 `json:"memory_max" doc:"bytes of an instance"`
-	FuelPerRecord int64 `json:"fuel_per_record"`
-	FuelCallMax   int64 `json:"fuel_call_max"`
+	FuelBase      int64 `json:"fuel_base" doc:"of a call"`
+	FuelPerRecord int64 `json:"fuel_per_record" doc:"what each message adds"`
+	FuelCallMax   int64 `json:"fuel_call_max" doc:"the most of a call"`
 	BatchMax      int   `json:"batch_max" doc:"messages of a call"`
 	RecordBytes   int   `json:"record_bytes"`
 	LogPerSecond  int   `json:"log_per_second"`
@@ -153,7 +154,7 @@ func wirePlugin(v *pluginhost.View) Plugin {
 		out.Asks = append(out.Asks, PluginAsk(a))
 	}
 	l := &v.Spec.Limits
-	out.Limits = &PluginLimits{l.Instances, l.MemoryMax, l.FuelPerRecord, l.FuelCallMax, l.BatchMax, l.RecordBytes, l.LogPerSecond}
+	out.Limits = &PluginLimits{l.Instances, l.MemoryMax, l.FuelBase, l.FuelPerRecord, l.FuelCallMax, l.BatchMax, l.RecordBytes, l.LogPerSecond}
 	out.Counts = &PluginCounts{
 		Batches: s.Batches, Messages: s.Records - s.Verdicts["unset"], Verdicts: s.Verdicts, Failures: s.Failures, Fuel: s.Fuel,
 		Deaths: s.Deaths, Quarantines: s.Quarantines, Reloads: s.Reloads, Failed: v.File.Failed, Rollbacks: s.Rollbacks, LogDropped: s.LogDropped,
