@@ -27,6 +27,7 @@ type space struct {
 	drop    Offset       // segments below go when the log is released up to dropAt
 	dropAt  Offset
 	visible int64  // of the head when the beginnings for a trim were looked for
+	after   Offset // what became visible from the head up to then was appended below
 	heldBy  string // the topic whose stage held up the last trim; empty: none did
 	held    int64  // monotonic ns before which no trim is tried: a stage held the last one up
 }
@@ -338,7 +339,12 @@ func (e *Engine) dropJob() *Job {
 	}
 	t := &record.Trim{Head: e.st.Segments[1].Base}
 	visible := e.st.Segments[0].Visible
-	s.visible = visible
+	if s.after == 0 || s.visible != visible {
+		s.visible, s.after = visible, e.log.End()
+	}
+	if e.Released() < s.after {
+		return nil // the search sees only what is released, and would leave out what became visible from the head since
+	}
 	return &Job{
 		run:     func() error { return e.findMins(t, visible) },
 		install: func() bool { s.trimmed = t; return true },
