@@ -27,7 +27,6 @@ type space struct {
 	drop    Offset       // segments below go when the log is released up to dropAt
 	dropAt  Offset
 	visible int64  // of the head when the beginnings for a trim were looked for
-	after   Offset // what became visible from the head up to then was appended below
 	heldBy  string // the topic whose stage held up the last trim; empty: none did
 	held    int64  // monotonic ns before which no trim is tried: a stage held the last one up
 }
@@ -339,15 +338,16 @@ func (e *Engine) dropJob() *Job {
 	}
 	t := &record.Trim{Head: e.st.Segments[1].Base}
 	visible := e.st.Segments[0].Visible
-	if s.after == 0 || s.visible != visible {
-		s.visible, s.after = visible, e.log.End()
-	}
-	if e.Released() < s.after {
-		return nil // the search sees only what is released, and would leave out what became visible from the head since
-	}
+	s.visible = visible
+	whole := false
 	return &Job{
-		run:     func() error { return e.findMins(t, visible) },
-		install: func() bool { s.trimmed = t; return true },
+		run: func() (err error) { whole, err = e.findMins(t, visible); return err },
+		install: func() bool {
+			if s.trimmed = t; !whole {
+				s.trimmed, s.held = nil, e.env.Mono()+trimRetryNs
+			}
+			return true
+		},
 	}
 }
 
@@ -369,17 +369,22 @@ func (e *Engine) wantsTrim() bool {
 }
 
 // findMins finds, for each queue, the first unit that became visible later than everything that goes. What points into
-// the head segment became visible no later than that, and so did what was recorded in it.
-func (e *Engine) findMins(t *record.Trim, visible int64) error {
+// the head segment became visible no later than that, and so did what was recorded in it. It says whether it saw enough: only
+// units that are released can be looked at, and one that is not may point into the head.
+func (e *Engine) findMins(t *record.Trim, visible int64) (whole bool, err error) {
 	t.Mins = t.Mins[:0]
 	for q := range e.queues.All() {
+		all, seen := q.Len(), q.Visible() // first: what comes meanwhile is later than the head's
 		low, err := q.SearchLogTime(visible + 1)
 		if err != nil {
-			return fmt.Errorf("engine: trim: %w", err)
+			return false, fmt.Errorf("engine: trim: %w", err)
+		}
+		if low < all && low >= seen {
+			return false, nil
 		}
 		if low > q.First() {
 			t.Mins = append(t.Mins, record.TrimMin{Topic: q.Key().Topic, Queue: q.Key().Queue, Min: int64(low)})
 		}
 	}
-	return nil
+	return true, nil
 }
