@@ -51,7 +51,7 @@ func chaosPlugin() []byte {
 // topic is decided exactly once, by a verdict in the log, and what became of it is what the verdict says. TIDEWHEEL_SEED repeats
 // the load of a run, as far as processes can be repeated.
 func TestChaos(t *testing.T) {
-	d := &chaosDriver{t: t, seed: chaosSeed(t), sent: map[string]bool{}}
+	d := &chaosDriver{t: t, seed: killSeed(t), sent: map[string]bool{}}
 	dir := t.TempDir()
 	d.data, d.conf = filepath.Join(dir, "data"), filepath.Join(dir, "tidewheel.toml")
 	for file, content := range map[string][]byte{d.conf: []byte(chaosConfig), filepath.Join(dir, "chaos.wasm"): chaosPlugin()} {
@@ -68,17 +68,6 @@ func TestChaos(t *testing.T) {
 		d.load(round, time.Duration(100+r.IntN(250))*time.Millisecond)
 	}
 	d.judge()
-}
-
-func chaosSeed(t *testing.T) (seed uint64) {
-	seed = rand.Uint64()
-	if s := os.Getenv("TIDEWHEEL_SEED"); s != "" {
-		if _, err := fmt.Sscan(s, &seed); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("seed %d", seed)
-	return seed
 }
 
 // chaosDriver puts and judges.

@@ -37,15 +37,7 @@ const (
 // order per level, never early, at offsets without gaps where the same message stays for ever; committed offsets and
 // cancels hold. TIDEWHEEL_SEED repeats the schedule of a run, as far as processes can be repeated.
 func TestKillNine(t *testing.T) {
-	seed := rand.Uint64()
-	if s := os.Getenv("TIDEWHEEL_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Logf("seed %d", seed)
+	seed := killSeed(t)
 	rounds := kills
 	if testing.Short() {
 		rounds = 4
@@ -66,6 +58,21 @@ func TestKillNine(t *testing.T) {
 			d.kills, len(d.messages), d.count(func(m *killMessage) bool { return m.acked }),
 			d.count(func(m *killMessage) bool { return m.cancelled }), len(d.places))
 	}
+}
+
+// killSeed is the seed of a run: that of TIDEWHEEL_SEED, or any.
+func killSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("TIDEWHEEL_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed = n
+	}
+	t.Logf("seed %d", seed)
+	return seed
 }
 
 // killDriver puts, reads and judges.
