@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -46,21 +45,19 @@ func (c *lagCollector) Collect(to chan<- prometheus.Metric) {
 
 // lagOf counts what waits for a plugin; false for one that nothing waits for, since whoever asks it waits for the answer.
 func lagOf(v *pluginhost.View, topics []engine.TopicInfo, groups []broker.GroupInfo) (lag int64, ok bool) {
-	t := &v.Table
-	if slices.Contains(t.Hooks, "deliver") {
+	if v.Delivers() {
 		for i := range groups {
-			if groups[i].Name == t.Group() {
+			if groups[i].Name == v.Table.Group() {
 				lag = groups[i].Lag()
 			}
 		}
 		return lag, true
 	}
-	if t.At != "due" || !slices.Contains(t.Hooks, "filter") && !slices.Contains(t.Hooks, "transform") {
+	if !v.WhenDue() {
 		return 0, false
 	}
 	for i := range topics {
-		name := topics[i].Name
-		if slices.ContainsFunc(t.Match, func(pattern string) bool { return pluginhost.Matches(pattern, name) }) {
+		if v.Wants(topics[i].Name) {
 			lag += topics[i].StageLag
 		}
 	}

@@ -22,7 +22,7 @@ type Delivery struct {
 func (h *Host) Deliveries() []*Delivery {
 	var all []*Delivery
 	for _, m := range *h.members.Load() {
-		if slices.Contains(m.table.Hooks, hookDeliver) {
+		if m.delivers() {
 			all = append(all, &Delivery{Name: m.table.Name, Table: m.table, m: m})
 		}
 	}

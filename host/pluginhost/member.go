@@ -30,6 +30,9 @@ func (m *member) wants(topic string) bool {
 	return !strings.HasPrefix(topic, "%") && anyMatches(m.table.Match, topic)
 }
 
+// delivers says whether the plugin makes requests of messages.
+func (m *member) delivers() bool { return slices.Contains(m.table.Hooks, hookDeliver) }
+
 // consumes says whether the plugin is asked before a group reads.
 func (m *member) consumes() bool { return m.table.At == "consume" }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidewheel/tidewheel/host/config"
 	"github.com/tidewheel/tidewheel/plugins"
+	"github.com/tidewheel/tidewheel/plugins/abi"
 )
 
 // The states of a plugin, beside those of plugins.State.
@@ -30,7 +31,20 @@ type View struct {
 	File  plugins.FileStatus
 	Stats plugins.Stats // zero while it is failed
 	Spec  plugins.Spec  // of what runs; zero while it is failed
+
+	m *member
 }
+
+// Delivers says whether the plugin has the hook deliver.
+func (v *View) Delivers() bool { return v.m.delivers() }
+
+// WhenDue says whether the plugin is asked about messages at their due time.
+func (v *View) WhenDue() bool {
+	return slices.ContainsFunc(v.m.hooks, func(h abi.Hook) bool { return step{v.m, h}.in(atDue) })
+}
+
+// Wants says whether the plugin's patterns cover a topic.
+func (v *View) Wants(topic string) bool { return v.m.wants(topic) }
 
 // Plugins is how the plugins stand, in the order in which they are asked.
 func (h *Host) Plugins() []View {
@@ -56,7 +70,7 @@ func (h *Host) Plugin(name string) (View, error) {
 }
 
 func (m *member) view(files []plugins.FileStatus) View {
-	v := View{Table: m.table, State: StateFailed}
+	v := View{Table: m.table, State: StateFailed, m: m}
 	if i := slices.IndexFunc(files, func(f plugins.FileStatus) bool { return f.Plugin == m.table.Name }); i >= 0 {
 		v.File = files[i]
 	}
